@@ -1,0 +1,148 @@
+// Graph IR: functional SSA over tensors. A flat list of nodes in execution order, 32-bit value ids, interned types.
+//
+// Built once by GraphBuilder (builder.h) or the importer, then immutable and shared as shared_ptr<const Graph>. Everything is
+// deterministic: two graphs built by the same calls print the same text (text.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "compiler/graph/sym.h"
+#include "compiler/graph/type.h"
+
+namespace kiln {
+
+struct OpDef;  // compiler/ops/op_def.h; null for an operator without a record, which runs as an external call
+
+using ValueId = uint32_t;
+using NodeId = uint32_t;
+inline constexpr uint32_t kNoValue = 0xffffffff;
+inline constexpr uint32_t kNoNode = 0xffffffff;
+
+struct TensorType {
+  DType dtype = DType::kFloat32;
+  DeviceType device = DeviceType::kCpu;
+  std::vector<Sym> sizes;
+  std::vector<Sym> strides;  // in elements; the layout the value must have where it is materialised
+  int rank() const { return static_cast<int>(sizes.size()); }
+  friend bool operator==(const TensorType&, const TensorType&) = default;
+};
+
+// A reference to a tensor among a node's arguments.
+struct ValueRef {
+  ValueId id = kNoValue;
+  friend bool operator==(ValueRef, ValueRef) = default;
+};
+enum class Layout : uint8_t { kStrided = 0 };
+enum class MemoryFormat : uint8_t { kContiguous = 0, kPreserve = 1, kChannelsLast = 2, kChannelsLast3d = 3 };
+
+// One argument, in schema order. Every integer, fixed or symbolic, is a Sym. Lists hold no lists.
+struct Arg;
+using ArgList = std::vector<Arg>;
+struct Arg {
+  std::variant<std::monostate, ValueRef, Sym, double, bool, std::string, DType, DeviceType, Layout, MemoryFormat, ArgList> v;
+
+  bool is_none() const { return std::holds_alternative<std::monostate>(v); }
+  bool is_value() const { return std::holds_alternative<ValueRef>(v); }
+  const ArgList* list() const { return std::get_if<ArgList>(&v); }
+  friend bool operator==(const Arg&, const Arg&) = default;
+};
+
+enum class Phase : uint8_t { kForward, kBackward };
+
+// The operator as the client named it, or a record's own name for nodes that the compiler made.
+struct OpName {
+  std::string name;    // "aten.add.Tensor" or "add"
+  std::string schema;
+  friend bool operator==(const OpName&, const OpName&) = default;
+};
+
+struct Node {
+  const OpDef* def = nullptr;
+  uint32_t op = 0;  // index into Graph::ops()
+  std::vector<Arg> args;
+  ValueId first_result = kNoValue;
+  uint32_t num_results = 0;
+  Phase phase = Phase::kForward;
+  uint32_t recompute = 0;   // as kiln.v1.Node
+  NodeId origin = kNoNode;  // node of the request's graph that this one comes from, for messages
+};
+
+struct GraphInput {
+  ValueId value = kNoValue;  // a tensor, or
+  Sym sym;                   // where value is kNoValue: a size variable bound by this input
+};
+
+struct GraphOutput {
+  enum class Kind : uint8_t { kValue, kSym, kNone };
+  Kind kind = Kind::kNone;
+  ValueId value = kNoValue;
+  Sym sym;
+};
+
+// `value` is to be written into input number `input` (a position in Graph::inputs()) after every read of its old contents.
+struct GraphUpdate {
+  uint32_t input = 0;
+  ValueId value = kNoValue;
+};
+
+struct GraphConstant {
+  ValueId value = kNoValue;
+  std::string data;  // contiguous, little-endian
+};
+
+enum class GraphLevel : uint8_t { kTorch = 1, kJoint = 2, kInference = 3 };
+
+class Graph {
+ public:
+  // Fields are set by GraphBuilder and never again.
+  SymContext& syms() const { return *syms_; }  // interning only adds
+  std::shared_ptr<SymContext> shared_syms() const { return syms_; }
+  GraphLevel level() const { return level_; }
+  std::span<const OpName> ops() const { return ops_; }
+  std::span<const GraphInput> inputs() const { return inputs_; }
+  std::span<const GraphConstant> constants() const { return constants_; }
+  std::span<const Node> nodes() const { return nodes_; }
+  std::span<const GraphOutput> outputs() const { return outputs_; }
+  std::span<const GraphUpdate> updates() const { return updates_; }
+  uint32_t num_values() const { return static_cast<uint32_t>(value_types_.size()); }
+  // Null for a result that is None.
+  const TensorType* type(ValueId value) const { return value_types_[value]; }
+  NodeId producer(ValueId value) const { return producers_[value]; }  // kNoNode for inputs and constants
+  const OpName& op_name(const Node& node) const { return ops_[node.op]; }
+  // Joint graphs: inputs [0, num_primals) are primals, the rest tangents; outputs [0, num_forward_outputs) the forward's.
+  uint32_t num_primals() const { return num_primals_; }
+  uint32_t num_forward_outputs() const { return num_forward_outputs_; }
+
+ private:
+  friend class GraphBuilder;
+  std::shared_ptr<SymContext> syms_;
+  GraphLevel level_ = GraphLevel::kInference;
+  std::vector<OpName> ops_;
+  std::vector<std::unique_ptr<const TensorType>> types_;  // interned
+  std::vector<const TensorType*> value_types_;
+  std::vector<NodeId> producers_;
+  std::vector<GraphInput> inputs_;
+  std::vector<GraphConstant> constants_;
+  std::vector<Node> nodes_;
+  std::vector<GraphOutput> outputs_;
+  std::vector<GraphUpdate> updates_;
+  uint32_t num_primals_ = 0;
+  uint32_t num_forward_outputs_ = 0;
+};
+
+// Calls `f(ValueId)` for every tensor among the arguments, lists included, in order.
+template <typename F>
+void ForEachValue(std::span<const Arg> args, F&& f) {
+  for (const Arg& arg : args) {
+    if (const auto* ref = std::get_if<ValueRef>(&arg.v)) f(ref->id);
+    if (const auto* list = arg.list()) ForEachValue(std::span<const Arg>(*list), f);
+  }
+}
+
+}  // namespace kiln

@@ -1,0 +1,133 @@
+// Loop IR: one kernel as a nest of axes over buffers, with scalar statements in SSA form.
+//
+// A kernel is judged and run the same way before and after scheduling, for every target: one text form (text.h), one verifier
+// (verify.h), one interpreter (interp.h). Indices are Syms over size parameters (s), axes (i) and data values (v); a view is
+// index maths, never a copy.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "compiler/graph/sym.h"
+#include "compiler/graph/type.h"
+
+namespace kiln::loop {
+
+// Scalar operations; see nodes.def for operand counts, types and meaning.
+enum class Op : uint8_t {
+#define KILN_LOOP_OP(id, name, arity, rule) id,
+#include "compiler/loop/nodes.def"
+#undef KILN_LOOP_OP
+};
+
+std::string_view Name(Op op);
+std::optional<Op> OpFromName(std::string_view name);
+int Arity(Op op);
+
+using ValueId = uint32_t;   // dense, unique in a kernel
+using BufferId = uint32_t;  // index into Kernel::buffers
+using AxisId = uint32_t;    // i0, i1 …: unique in a kernel
+
+inline constexpr uint32_t kNone = 0xffffffff;
+
+enum class Space : uint8_t { kGlobal, kShared, kRegister };
+enum class Access : uint8_t { kRead, kWrite, kReadWrite };
+
+// Global buffers are the kernel's parameters, in order; shared and register buffers are its own scratch. Bool takes one byte.
+struct Buffer {
+  DType dtype = DType::kFloat32;
+  Sym size;  // elements that may be addressed: [0, size)
+  Space space = Space::kGlobal;
+  Access access = Access::kRead;
+};
+
+// result = op(args). Constants keep their bits in `imm` (integers sign-extended, f16/bf16/f32/f64 as their own bit patterns);
+// kIndex gives the value of `index` as i64; kLoad reads buffer[index], and where `mask` (a bool value) is false reads nothing
+// and gives `other`. kCheckIndex gives args[0] if it lies in [0, index), else 0, and sets the error word.
+struct Let {
+  ValueId result = kNone;
+  DType type = DType::kFloat32;
+  Op op = Op::kConst;
+  std::vector<ValueId> args;
+  uint64_t imm = 0;
+  Sym index;
+  BufferId buffer = kNone;
+  ValueId mask = kNone;
+  ValueId other = kNone;
+};
+
+// buffer[index] = value, where mask (if any) is true.
+struct Store {
+  BufferId buffer = kNone;
+  Sym index;
+  ValueId value = kNone;
+  ValueId mask = kNone;
+};
+
+enum class AxisKind : uint8_t {
+  kSerial,
+  kVector,    // `width` lanes at a time, iterations independent, tail masked; nothing but kSerial axes and reductions inside
+  kParallel,  // the outermost axis, exactly one: split by the host's parallel_for, at least `grain` iterations a thread
+  kBlock,     // CUDA grid (later)
+  kThread,    // CUDA block (later)
+};
+
+struct Stmt;
+using Block = std::vector<Stmt>;
+
+struct Axis {
+  AxisId id = 0;
+  Sym extent;
+  AxisKind kind = AxisKind::kSerial;
+  uint32_t width = 1;  // kVector: lanes, a power of two
+  Sym grain;           // kParallel
+};
+
+struct For {
+  Axis axis;
+  Block body;
+};
+
+// A tuple reduction over one axis. `body` computes `yields`, the tuple of one iteration; `combine` folds two tuples a and b (values
+// `a` and `b`, all bound inside it) to `combined`. Order is fixed by the axis and `accumulators`, never by threads:
+// with W = width (1 if kSerial) and U = accumulators, iteration r goes to accumulator tuple r mod (W*U), each accumulator starts
+// from `init` and takes its iterations in increasing order (accumulator is `a`); at the end accumulators fold as
+// acc[j] = combine(acc[j], acc[j + u*W]) for u = 1 .. U-1 in turn, then by halving: h = W/2 … 1: acc[j] = combine(acc[j], acc[j+h]).
+// `init` must be an identity of combine. Results are visible after the statement.
+struct Reduce {
+  Axis axis;  // kSerial or kVector
+  uint32_t accumulators = 1;
+  std::vector<ValueId> results;
+  std::vector<DType> types;
+  std::vector<ValueId> init;  // values defined before the statement
+  Block body;
+  std::vector<ValueId> yields;
+  std::vector<ValueId> a, b;
+  Block combine;  // Lets only
+  std::vector<ValueId> combined;
+};
+
+struct Barrier {};
+
+struct Stmt {
+  std::variant<Let, Store, For, Reduce, Barrier> node;
+};
+
+// `body` is exactly one kParallel For (its extent may be 1). Copyable by Clone only, because Syms belong to `syms`.
+struct Kernel {
+  SymContext syms;
+  uint32_t num_sizes = 0;  // parameters s0 … s(n-1)
+  std::vector<Buffer> buffers;
+  Block body;
+  uint32_t num_values = 0;
+  uint32_t num_axes = 0;
+};
+
+Kernel Clone(const Kernel& kernel);
+
+}  // namespace kiln::loop
