@@ -15,7 +15,7 @@ class Builder {
   Builder(Kernel& kernel, Block& block) : kernel_(kernel), block_(&block) {}
 
   Kernel& kernel() { return kernel_; }
-  SymContext& syms() { return kernel_.syms; }
+  SymContext& syms() { return *kernel_.syms; }
   DType TypeOf(ValueId value) const;
 
   ValueId Const(DType type, double value);      // rounded to `type` once

@@ -118,14 +118,16 @@ struct Stmt {
   std::variant<Let, Store, For, Reduce, Barrier> node;
 };
 
-// `body` is exactly one kParallel For (its extent may be 1). Copyable by Clone only, because Syms belong to `syms`.
+// `body` is exactly one kParallel For (its extent may be 1). While a kernel is being lowered it shares the graph's SymContext, so that
+// records can mix its axes with the graph's sizes; ids of values and axes are then unique in that context, start at `first_value`
+// and `first_axis`, and Normalize (text.h) moves the finished kernel into a context of its own, numbered from 0.
 struct Kernel {
-  SymContext syms;
+  std::shared_ptr<SymContext> syms = std::make_shared<SymContext>();
   uint32_t num_sizes = 0;  // parameters s0 … s(n-1)
   std::vector<Buffer> buffers;
   Block body;
-  uint32_t num_values = 0;
-  uint32_t num_axes = 0;
+  uint32_t first_value = 0, num_values = 0;  // ids [first_value, first_value + num_values)
+  uint32_t first_axis = 0, num_axes = 0;
 };
 
 Kernel Clone(const Kernel& kernel);
