@@ -14,10 +14,10 @@
 namespace kiln {
 
 struct Claim {
-  Key key;
-  std::string owner;   // for messages only
-  uint64_t token = 0;  // fencing: greater than that of every earlier claim on the key, never 0
-  absl::Time expires;
+  Key key = {};
+  std::string owner = {};  // for messages only
+  uint64_t token = 0;      // fencing: greater than that of every earlier claim on the key, never 0
+  absl::Time expires = {};
 };
 
 // Thread-safe. Times are those of the implementation's clock. Any other code means that the service is in trouble.

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 
@@ -24,6 +25,8 @@
 
 namespace kiln {
 
+class Flight;
+
 struct SingleFlightOptions {
   // A leader that has not called Emit or Heartbeat for so long has lost the flight.
   absl::Duration claim_ttl = absl::Seconds(30);
@@ -36,16 +39,17 @@ struct SingleFlightOptions {
 
 struct SingleFlightStats {
   uint64_t led = 0;         // computations begun
-  uint64_t joined = 0;      // callers that waited for another's, whatever came of it
-  uint64_t taken_over = 0;  // of `led`, those begun in place of a leader that was lost
+  uint64_t joined = 0;      // callers that found another at work, whatever came of it
+  uint64_t taken_over = 0;  // of `led`, those begun in place of a leader that was lost or gave up
   uint64_t in_flight = 0;   // flights now
 };
 
 class SingleFlight {
- private:
-  struct Flight;  // first: the nested classes name it
-
  public:
+  // Called for each event, in order, from the flight's first, on the caller's thread, and under no lock; for the
+  // leader's own events on the thread that calls Emit.
+  using Observer = std::function<void(const std::string& event)>;
+
   // The leader's side of a flight, lent to the work for the time that it runs. Thread-safe.
   class Lead {
    public:
@@ -53,34 +57,36 @@ class SingleFlight {
     // flight is another's: the work is then of no use, and should end.
     absl::Status Emit(std::string event);
 
-    // Proves that the leader lives. Fails as Emit does.
+    // Proves that the leader lives. Fails as Emit does. Cheap enough to be called every second.
     absl::Status Heartbeat();
 
     // Requested when nobody wants the result any more (all participants, the leader's caller included, have been
-    // cancelled or have run out of time) or the flight has been lost.
-    std::stop_token stop() const;
+    // cancelled or have run out of time, the latter as seen at a heartbeat) or the flight has been lost.
+    std::stop_token stop() const { return stop_; }
 
-    // To be checked before an effect that only the owner of the key may have.
+    // To be checked before an effect that only the owner of the key may have. Its token is 0 if the claims service was
+    // in trouble: the work then goes on unclaimed.
     Claim claim() const;
 
    private:
     friend class SingleFlight;
-    Lead(SingleFlight* owner, std::shared_ptr<Flight> flight, uint64_t term, Claim claim);
-    SingleFlight* const owner_;
-    const std::shared_ptr<Flight> flight_;
+    Lead(SingleFlight& owner, Flight& flight, uint64_t term, std::stop_token stop, Claim claim,
+         const Observer& observer);
+    absl::Status RenewIfDue();
+
+    SingleFlight& owner_;
+    Flight& flight_;
     const uint64_t term_;
-    Claim claim_;
-    std::stop_source stop_;
+    const std::stop_token stop_;
+    const Observer& observer_;
+    mutable Mutex mu_;
+    Claim claim_ ABSL_GUARDED_BY(mu_);
   };
 
   // Computes the value. Runs on the thread of the caller that leads, which is held until it returns even if that caller
   // has gone, as long as others wait. It should look in the store first: an earlier holder of the claim may have
-  // published. Cancelled is returned only when lead.stop() was requested.
+  // published. A failure after lead.stop() was requested is not the others': one who still waits computes again.
   using Work = std::function<absl::StatusOr<std::string>(Lead& lead)>;
-
-  // Called for each event, in order, from the flight's first, on the caller's thread, and never under a lock. The
-  // leader's own events come to it from within Emit.
-  using Observer = std::function<void(const std::string& event)>;
 
   struct Outcome {
     absl::StatusOr<std::string> value;
@@ -98,13 +104,28 @@ class SingleFlight {
   SingleFlightStats Stats() const;
 
  private:
-  friend class Lead;
+  std::shared_ptr<Flight> Enter(const Key& key);
+  void Leave(const Key& key, const std::shared_ptr<Flight>& flight);
+  void Close(const Key& key, const Flight& flight);
 
-  SingleFlightOptions options_;
+  // Leads for one term. Nothing: the flight was lost to another, whose result is to be waited for.
+  std::optional<absl::StatusOr<std::string>> RunTerm(const RequestContext& ctx, const Key& key, Flight& flight,
+                                                     uint64_t term, std::stop_token stop, const Work& work,
+                                                     const Observer& observer);
+
+  // Waits while another process holds the claim.
+  absl::StatusOr<Claim> AcquireClaim(const RequestContext& ctx, const Key& key, Flight& flight, uint64_t term);
+
+  struct Entry {
+    std::shared_ptr<Flight> flight;
+    int participants = 0;
+  };
+
+  const SingleFlightOptions options_;
   Claims* const claims_;
   Clock* const clock_;
   mutable Mutex mu_;
-  absl::flat_hash_map<Key, std::shared_ptr<Flight>> flights_ ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_map<Key, Entry> flights_ ABSL_GUARDED_BY(mu_);
   SingleFlightStats stats_ ABSL_GUARDED_BY(mu_);
 };
 
