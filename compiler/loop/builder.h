@@ -1,36 +1,52 @@
-// Writes scalar statements into a block, with constant types checked at birth.
+// Writes scalar statements into a block, with types checked at birth.
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "compiler/loop/ir.h"
 
 namespace kiln::loop {
 
-// Appends to `block` of `kernel`; both outlive it. Violations of nodes.def's type rules are our own bugs: they are remembered and
-// returned by status() (Internal), and the kernel must then be thrown away. Equal pure Lets in one block are shared.
+// Appends to `block` of `kernel`; both outlive it. Violations of nodes.def's type rules are our own bugs: the first one
+// is remembered and returned by status() (Internal); later calls then write nothing and give kNone, and the kernel must
+// be thrown away.
+//
+// Equal pure Lets are shared within a block and with the enclosing blocks that this builder has open. Loads are pure if
+// their buffer is Access::kRead. Not thread-safe.
 class Builder {
  public:
-  Builder(Kernel& kernel, Block& block) : kernel_(kernel), block_(&block) {}
+  // Knows the values that `kernel.body` and `block` define already.
+  Builder(Kernel& kernel, Block& block);
+  // Writes another block of the same kernel; knows the values of `other`, and `other` will know those written here.
+  // Shares no Lets.
+  Builder(const Builder& other, Block& block);
+  ~Builder();
+  Builder(const Builder&) = delete;
+  Builder& operator=(const Builder&) = delete;
 
   Kernel& kernel() { return kernel_; }
   SymContext& syms() { return *kernel_.syms; }
-  DType TypeOf(ValueId value) const;
+  DType TypeOf(ValueId value) const;  // f32 for a value that is not known
 
   ValueId Const(DType type, double value);      // rounded to `type` once
-  ValueId ConstInt(DType type, int64_t value);  // wrapped to `type`
+  ValueId ConstInt(DType type, int64_t value);  // wrapped to an integer `type`, rounded to a float one
   ValueId ConstBits(DType type, uint64_t bits);
   ValueId Index(Sym index);  // i64
+  // `other` defaults to zero where there is a mask.
   ValueId Load(BufferId buffer, Sym index, ValueId mask = kNone, ValueId other = kNone);
-  ValueId Cast(DType type, ValueId value);  // `value` itself if it has the type
-  ValueId Bitcast(DType type, ValueId value);
+  ValueId Cast(DType type, ValueId value);     // `value` itself if it has the type
+  ValueId Bitcast(DType type, ValueId value);  // likewise
   ValueId Select(ValueId condition, ValueId if_true, ValueId if_false);
   ValueId Apply(Op op, std::span<const ValueId> args);
   ValueId Apply(Op op, ValueId a) { return Apply(op, std::span(&a, 1)); }
   ValueId Apply(Op op, ValueId a, ValueId b);
   ValueId Apply(Op op, ValueId a, ValueId b, ValueId c);
-  // A value that may be used in a Sym: checked to be in [0, extent).
+  // A value (i64) that may be used in a Sym: checked to be in [0, extent). `extent` names sizes only.
   Sym IndexFromValue(ValueId value, Sym extent);
   void Store(BufferId buffer, Sym index, ValueId value, ValueId mask = kNone);
 
@@ -43,13 +59,34 @@ class Builder {
   using Combine = std::function<std::vector<ValueId>(Builder&, std::span<const ValueId> a, std::span<const ValueId> b)>;
   std::vector<ValueId> EndReduce(std::span<const ValueId> yields, const Combine& combine);
 
+  // Writes a statement made elsewhere, whose operands are known here, as it is; its results become known.
+  void Append(Stmt stmt);
+
   const absl::Status& status() const { return status_; }
 
  private:
+  struct Frame;
+  struct Types;
+
+  std::optional<DType> KnownType(ValueId value) const;
+  ValueId NewValue(DType type);
+  void Learn(ValueId value, DType type);
+  void LearnResults(const Stmt& stmt);
+  ValueId Emit(Let let);  // shares or appends; sets let.result
+  std::optional<ValueId> FindShared(const Let& let) const;
+  Block& block();
+  void Open(Stmt stmt);
+  Stmt Close();
+  Axis NewAxis(AxisKind kind, Sym extent, uint32_t width, Sym grain);
+  void Fail(const absl::Status& status);
+  template <typename... Parts>
+  bool Check(bool condition, const Parts&... parts);
+
   Kernel& kernel_;
   Block* block_;
   absl::Status status_;
-  // Implementation state (open statements, value types, sharing tables) is the implementer's.
+  std::shared_ptr<Types> types_;  // shared by the builders of one kernel
+  std::vector<Frame> frames_;     // open statements; frames_[0] is the block given
 };
 
 }  // namespace kiln::loop

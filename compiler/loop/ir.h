@@ -1,8 +1,8 @@
 // Loop IR: one kernel as a nest of axes over buffers, with scalar statements in SSA form.
 //
-// A kernel is judged and run the same way before and after scheduling, for every target: one text form (text.h), one verifier
-// (verify.h), one interpreter (interp.h). Indices are Syms over size parameters (s), axes (i) and data values (v); a view is
-// index maths, never a copy.
+// A kernel is judged and run the same way before and after scheduling, for every target: one text form (text.h), one
+// verifier (verify.h), one interpreter (interp.h). Indices are Syms over size parameters (s), axes (i) and data values
+// (v); a view is index maths, never a copy.
 #pragma once
 
 #include <cstdint>
@@ -35,27 +35,35 @@ using AxisId = uint32_t;    // i0, i1 …: unique in a kernel
 
 inline constexpr uint32_t kNone = 0xffffffff;
 
+// Bounds that the verifier and the parser enforce; walks recurse no deeper than the nest.
+inline constexpr int kMaxNesting = 32;
+inline constexpr uint32_t kMaxVectorWidth = 64;
+inline constexpr uint32_t kMaxAccumulators = 16;
+
 enum class Space : uint8_t { kGlobal, kShared, kRegister };
 enum class Access : uint8_t { kRead, kWrite, kReadWrite };
 
-// Global buffers are the kernel's parameters, in order; shared and register buffers are its own scratch. Bool takes one byte.
+// Global buffers are the kernel's parameters, in order; shared and register buffers are its own scratch. Bool takes one
+// byte.
 struct Buffer {
   DType dtype = DType::kFloat32;
-  Sym size;  // elements that may be addressed: [0, size)
+  Sym size = {};  // elements that may be addressed: [0, size)
   Space space = Space::kGlobal;
   Access access = Access::kRead;
 };
 
-// result = op(args). Constants keep their bits in `imm` (integers sign-extended, f16/bf16/f32/f64 as their own bit patterns);
-// kIndex gives the value of `index` as i64; kLoad reads buffer[index], and where `mask` (a bool value) is false reads nothing
-// and gives `other`. kCheckIndex gives args[0] if it lies in [0, index), else 0, and sets the error word.
+// result = op(args). Constants keep their bits in `imm` (signed integers sign-extended, unsigned ones and bool
+// zero-extended, floats as their own bit patterns); kIndex gives the value of `index` as i64; kLoad reads
+// buffer[index], and where `mask` (a bool value) is false reads nothing and gives `other`. kCheckIndex gives args[0]
+// (i64) if it lies in [0, index), else 0, and sets the error word; its `index` names sizes only. Results of kCheckIndex
+// are the only values that Syms may name (VarKind::kValue).
 struct Let {
   ValueId result = kNone;
   DType type = DType::kFloat32;
   Op op = Op::kConst;
-  std::vector<ValueId> args;
+  std::vector<ValueId> args = {};
   uint64_t imm = 0;
-  Sym index;
+  Sym index = {};
   BufferId buffer = kNone;
   ValueId mask = kNone;
   ValueId other = kNone;
@@ -64,14 +72,14 @@ struct Let {
 // buffer[index] = value, where mask (if any) is true.
 struct Store {
   BufferId buffer = kNone;
-  Sym index;
+  Sym index = {};
   ValueId value = kNone;
   ValueId mask = kNone;
 };
 
 enum class AxisKind : uint8_t {
   kSerial,
-  kVector,    // `width` lanes at a time, iterations independent, tail masked; nothing but kSerial axes and reductions inside
+  kVector,    // `width` lanes at a time, iterations independent, tail masked; every axis inside is kSerial
   kParallel,  // the outermost axis, exactly one: split by the host's parallel_for, at least `grain` iterations a thread
   kBlock,     // CUDA grid (later)
   kThread,    // CUDA block (later)
@@ -82,10 +90,10 @@ using Block = std::vector<Stmt>;
 
 struct Axis {
   AxisId id = 0;
-  Sym extent;
+  Sym extent = {};
   AxisKind kind = AxisKind::kSerial;
   uint32_t width = 1;  // kVector: lanes, a power of two
-  Sym grain;           // kParallel
+  Sym grain = {};      // kParallel
 };
 
 struct For {
@@ -93,12 +101,13 @@ struct For {
   Block body;
 };
 
-// A tuple reduction over one axis. `body` computes `yields`, the tuple of one iteration; `combine` folds two tuples a and b (values
-// `a` and `b`, all bound inside it) to `combined`. Order is fixed by the axis and `accumulators`, never by threads:
-// with W = width (1 if kSerial) and U = accumulators, iteration r goes to accumulator tuple r mod (W*U), each accumulator starts
-// from `init` and takes its iterations in increasing order (accumulator is `a`); at the end accumulators fold as
-// acc[j] = combine(acc[j], acc[j + u*W]) for u = 1 .. U-1 in turn, then by halving: h = W/2 … 1: acc[j] = combine(acc[j], acc[j+h]).
-// `init` must be an identity of combine. Results are visible after the statement.
+// A tuple reduction over one axis. `body` computes `yields`, the tuple of one iteration; `combine` folds two tuples a
+// and b (values `a` and `b`, all bound inside it) to `combined`. Order is fixed by the axis and `accumulators`, never
+// by threads: with W = width (1 if kSerial) and U = accumulators, iteration r goes to accumulator tuple r mod (W*U),
+// each accumulator starts from `init` and takes its iterations in increasing order (accumulator is `a`); at the end
+// accumulators fold as acc[j] = combine(acc[j], acc[j + u*W]) for u = 1 .. U-1 in turn, then by halving: h = W/2 … 1:
+// acc[j] = combine(acc[j], acc[j+h]). `init` must be an identity of combine. Results are visible after the statement.
+// `combine` may also use what was defined before the statement, but nothing of `body`.
 struct Reduce {
   Axis axis;  // kSerial or kVector
   uint32_t accumulators = 1;
@@ -108,7 +117,7 @@ struct Reduce {
   Block body;
   std::vector<ValueId> yields;
   std::vector<ValueId> a, b;
-  Block combine;  // Lets only
+  Block combine;  // Lets only; no kLoad, kIndex or kCheckIndex
   std::vector<ValueId> combined;
 };
 
@@ -118,9 +127,10 @@ struct Stmt {
   std::variant<Let, Store, For, Reduce, Barrier> node;
 };
 
-// `body` is exactly one kParallel For (its extent may be 1). While a kernel is being lowered it shares the graph's SymContext, so that
-// records can mix its axes with the graph's sizes; ids of values and axes are then unique in that context, start at `first_value`
-// and `first_axis`, and Normalize (text.h) moves the finished kernel into a context of its own, numbered from 0.
+// `body` is exactly one kParallel For (its extent may be 1). While a kernel is being lowered it shares the graph's
+// SymContext, so that records can mix its axes with the graph's sizes; ids of values and axes are then unique in that
+// context, start at `first_value` and `first_axis`, and Normalize (text.h) moves the finished kernel into a context of
+// its own, numbered from 0.
 struct Kernel {
   std::shared_ptr<SymContext> syms = std::make_shared<SymContext>();
   uint32_t num_sizes = 0;  // parameters s0 … s(n-1)
@@ -130,6 +140,7 @@ struct Kernel {
   uint32_t first_axis = 0, num_axes = 0;
 };
 
+// A copy with a context of its own; ids and names stay.
 Kernel Clone(const Kernel& kernel);
 
 }  // namespace kiln::loop
