@@ -1,0 +1,135 @@
+#include "compiler/ops/registry.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/ops/promote.h"
+
+namespace kiln {
+namespace {
+
+// Built on first use and kept for the life of the process.
+struct Index {
+  absl::flat_hash_map<std::string, const OpDef*> by_torch;
+  absl::flat_hash_map<const OpDef*, std::unique_ptr<const Schema>> schemas;  // looked up, never iterated
+
+  Index() {
+    for (const OpDef* def : AllOps()) {
+      for (std::string_view overload : def->torch) by_torch.emplace(std::string(overload), def);
+      absl::StatusOr<Schema> schema = ParseSchema(def->schema);
+      schemas.emplace(def, std::make_unique<const Schema>(schema.ok() ? *std::move(schema) : Schema{}));
+    }
+  }
+};
+
+const Index& TheIndex() {
+  static const Index* index = new Index;
+  return *index;
+}
+
+// Loop IR has no complex numbers; float8 and the wider unsigned types are left to the framework.
+bool IsComputable(DType dtype) { return !IsComplex(dtype) && (!IsFloat(dtype) || ByteSize(dtype) > 1); }
+
+DTypeSet SetOf(DType dtype) { return dtype == DType::kBool ? kBools : IsFloat(dtype) ? kFloats : kInts; }
+
+// A parameter (alpha, a dim, a flag) must be known when the kernel is built; sizes and operands may be symbolic.
+bool ParametersAreKnown(const Call& call, const Schema& schema) {
+  for (size_t i = 0; i < schema.args.size() && i < call.num_args(); ++i) {
+    const ArgKind kind = schema.args[i].kind;
+    if (kind != ArgKind::kScalar && kind != ArgKind::kFloat && kind != ArgKind::kBool) continue;
+    const Sym* sym = std::get_if<Sym>(&call.arg(i).v);
+    if (sym != nullptr && !call.syms().AsConst(*sym)) return false;
+  }
+  return true;
+}
+
+// Symbolic sizes may be equal by a guard that no expression shows, so only provable differences count.
+bool MayBeEqual(SymContext& syms, std::span<const Sym> a, std::span<const Sym> b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] != b[i] && (syms.ProvablyLess(a[i], b[i]) || syms.ProvablyLess(b[i], a[i]))) return false;
+  }
+  return true;
+}
+
+std::string SizesText(const Call& call, const TensorType& type) {
+  std::string text(Name(type.dtype));
+  absl::StrAppend(&text, "[");
+  for (size_t i = 0; i < type.sizes.size(); ++i) {
+    absl::StrAppend(&text, i ? ", " : "", call.syms().ToString(type.sizes[i]));
+  }
+  absl::StrAppend(&text, "]");
+  return text;
+}
+
+}  // namespace
+
+const OpDef* FindOp(std::string_view name) {
+  const auto table = AllOps();
+  const auto it = std::ranges::lower_bound(table, name, {}, [](const OpDef* def) { return def->name(); });
+  return it != table.end() && (*it)->name() == name ? *it : nullptr;
+}
+
+const OpDef* FindTorchOp(std::string_view overload) {
+  const auto& map = TheIndex().by_torch;
+  const auto it = map.find(std::string(overload));
+  return it == map.end() ? nullptr : it->second;
+}
+
+const OpDef* FindTorchOp(std::string_view overload, std::string_view schema) {
+  const OpDef* def = FindTorchOp(overload);
+  if (def == nullptr) return nullptr;
+  const absl::StatusOr<Schema> theirs = ParseSchema(schema);
+  return theirs.ok() && Accepts(SchemaOf(*def), *theirs) ? def : nullptr;
+}
+
+const Schema& SchemaOf(const OpDef& def) { return *TheIndex().schemas.at(&def); }
+
+bool HasMeaning(const Call& call) {
+  const OpDef* def = call.node().def;
+  if (def == nullptr || !def->has_meaning()) return false;
+  bool computable = true;
+  for (size_t i = 0; i < call.node().num_results; ++i) {
+    const TensorType* type = call.graph().type(call.node().first_result + i);
+    computable &= type != nullptr && IsComputable(type->dtype);
+  }
+  ForEachValue(call.node().args, [&](ValueId v) { computable &= IsComputable(call.graph().type(v)->dtype); });
+  if (!computable || !ParametersAreKnown(call, SchemaOf(*def))) return false;
+  if (def->promote != Promote::kNone && (SetOf(PromotedDType(call)) & def->dtypes) == 0) return false;
+  return def->supports == nullptr || def->supports(call);
+}
+
+absl::StatusOr<TypeList> InferTypes(const Call& call) {
+  if (call.node().def == nullptr) return absl::InvalidArgumentError("an operator without a record has no shape rule");
+  return call.node().def->shape(call);
+}
+
+absl::Status VerifyCall(const Call& call) {
+  const OpDef& def = *call.node().def;
+  if (absl::Status s = CheckArgs(SchemaOf(def), call.node().args); !s.ok()) return s;
+  const absl::StatusOr<TypeList> inferred = def.shape(call);
+  if (!inferred.ok()) return inferred.status();
+  const std::string name(def.name());
+  if (inferred->size() != call.node().num_results) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " has ", inferred->size(), " results, not ", call.node().num_results));
+  }
+  for (size_t i = 0; i < inferred->size(); ++i) {
+    const TensorType* given = call.graph().type(call.node().first_result + i);
+    if (given == nullptr) continue;
+    const TensorType& rule = (*inferred)[i];
+    if (given->dtype != rule.dtype || given->device != rule.device ||
+        !MayBeEqual(call.syms(), given->sizes, rule.sizes)) {
+      return absl::InvalidArgumentError(absl::StrCat(name, ": result ", i, " is ", SizesText(call, rule), " on ",
+                                                     std::string(Name(rule.device)), ", not ",
+                                                     SizesText(call, *given)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace kiln
