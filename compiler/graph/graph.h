@@ -1,7 +1,7 @@
 // Graph IR: functional SSA over tensors. A flat list of nodes in execution order, 32-bit value ids, interned types.
 //
-// Built once by GraphBuilder (builder.h) or the importer, then immutable and shared as shared_ptr<const Graph>. Everything is
-// deterministic: two graphs built by the same calls print the same text (text.h).
+// Built once by GraphBuilder (builder.h) or the importer, then immutable and shared as shared_ptr<const Graph>.
+// Everything is deterministic: two graphs built by the same calls print the same text (text.h).
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,9 @@ enum class MemoryFormat : uint8_t { kContiguous = 0, kPreserve = 1, kChannelsLas
 struct Arg;
 using ArgList = std::vector<Arg>;
 struct Arg {
-  std::variant<std::monostate, ValueRef, Sym, double, bool, std::string, DType, DeviceType, Layout, MemoryFormat, ArgList> v;
+  std::variant<std::monostate, ValueRef, Sym, double, bool, std::string, DType, DeviceType, Layout, MemoryFormat,
+               ArgList>
+      v;
 
   bool is_none() const { return std::holds_alternative<std::monostate>(v); }
   bool is_value() const { return std::holds_alternative<ValueRef>(v); }
@@ -57,7 +59,7 @@ enum class Phase : uint8_t { kForward, kBackward };
 
 // The operator as the client named it, or a record's own name for nodes that the compiler made.
 struct OpName {
-  std::string name;    // "aten.add.Tensor" or "add"
+  std::string name;  // "aten.add.Tensor" or "add"
   std::string schema;
   friend bool operator==(const OpName&, const OpName&) = default;
 };
@@ -85,7 +87,8 @@ struct GraphOutput {
   Sym sym;
 };
 
-// `value` is to be written into input number `input` (a position in Graph::inputs()) after every read of its old contents.
+// `value` is to be written into input number `input` (a position in Graph::inputs()) after every read of its old
+// contents.
 struct GraphUpdate {
   uint32_t input = 0;
   ValueId value = kNoValue;
@@ -115,7 +118,8 @@ class Graph {
   const TensorType* type(ValueId value) const { return value_types_[value]; }
   NodeId producer(ValueId value) const { return producers_[value]; }  // kNoNode for inputs and constants
   const OpName& op_name(const Node& node) const { return ops_[node.op]; }
-  // Joint graphs: inputs [0, num_primals) are primals, the rest tangents; outputs [0, num_forward_outputs) the forward's.
+  // Joint graphs: inputs [0, num_primals) are primals, the rest tangents; outputs [0, num_forward_outputs) the
+  // forward's.
   uint32_t num_primals() const { return num_primals_; }
   uint32_t num_forward_outputs() const { return num_forward_outputs_; }
 

@@ -1,8 +1,9 @@
 // Interned integer expressions: sizes, strides, offsets and loop indices.
 //
-// An expression is kept in one canonical form, a sum of products with integer coefficients over *atoms* (variables, floor divisions,
-// remainders, minima, maxima), sorted; so two expressions that the form can prove equal are the same Sym, and equality is one
-// comparison of ids. Semantics are exact mathematical integers; Eval checks for overflow of int64.
+// An expression is kept in one canonical form, a sum of products with integer coefficients over *atoms* (variables,
+// floor divisions, remainders, minima, maxima), sorted; so two expressions that the form can prove equal are the same
+// Sym, and equality is one comparison of ids. Semantics are exact mathematical integers; Eval checks for overflow of
+// int64.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,8 @@ struct Sym {
   }
 };
 
-// Three kinds of variable share the arithmetic. A size is fixed for a whole call, an axis is a loop's counter, and a value is an
-// integer that a kernel computed (an index read from a tensor).
+// Three kinds of variable share the arithmetic. A size is fixed for a whole call, an axis is a loop's counter, and a
+// value is an integer that a kernel computed (an index read from a tensor).
 enum class VarKind : uint8_t { kSize, kAxis, kValue };
 
 struct Var {
@@ -57,12 +58,14 @@ struct SymRange {
 struct SymNode {
   enum class Op : uint8_t { kConst, kVar, kAdd, kMul, kFloorDiv, kMod, kMin, kMax };
   Op op = Op::kConst;
-  int64_t value = 0;             // kConst
-  Var var;                       // kVar
-  std::span<const Sym> args;     // kAdd, kMul: two or more, canonical order; others: two
+  int64_t value = 0;          // kConst
+  Var var;                    // kVar
+  std::span<const Sym> args;  // kAdd, kMul: two or more, canonical order; others: two
 };
 
-// Owns expressions. Not thread-safe; one a compilation. Everything is O(size of the operands) and interned.
+// Owns expressions. Not thread-safe; one a compilation. Everything is interned and near-linear in the size of the
+// operands; a product or sum that would be very large, or overflow a coefficient, is kept as it is. Nothing but Parse
+// recurses over an expression's depth (ToString: callers bound Weight where an expression comes from outside).
 class SymContext {
  public:
   SymContext();
@@ -71,7 +74,8 @@ class SymContext {
   SymContext& operator=(SymContext&&) noexcept;
 
   Sym Const(int64_t value);
-  // Declares a variable or returns it. Sizes default to [0, unbounded]; a second declaration intersects the ranges.
+  // Declares a variable or returns it. Sizes default to [0, unbounded]; a second declaration intersects the ranges,
+  // which expressions made before do not notice. An axis or value keeps its first extent.
   Sym Size(uint32_t index, SymRange range = {0, kSymUnbounded});
   // An axis runs over [0, extent). `extent` may itself name sizes and other axes.
   Sym Axis(uint32_t index, Sym extent);
@@ -83,8 +87,8 @@ class SymContext {
   Sym Sub(Sym a, Sym b);
   Sym Mul(Sym a, Sym b);
   Sym Mul(std::span<const Sym> factors);
-  // Towards minus infinity; a divisor that is the constant 0 gives 0 // 0 unevaluated, which Eval refuses. Simplified by ranges
-  // and extents: (a*E + b) // E is a and (a*E + b) % E is b where 0 <= b < E is provable.
+  // Towards minus infinity; a divisor that is the constant 0 gives 0 // 0 unevaluated, which Eval refuses. Simplified
+  // by ranges and extents: (a*E + b) // E is a and (a*E + b) % E is b where 0 <= b < E is provable.
   Sym FloorDiv(Sym a, Sym b);
   Sym CeilDiv(Sym a, Sym b);  // (a + b - 1) // b
   Sym Mod(Sym a, Sym b);
@@ -94,9 +98,9 @@ class SymContext {
   std::optional<int64_t> AsConst(Sym s) const;
   bool IsConst(Sym s, int64_t value) const { return AsConst(s) == value; }
   std::optional<Var> AsVar(Sym s) const;
-  SymNode Node(Sym s) const;            // the spans live as long as the context
-  SymRange RangeOf(Sym s) const;        // constant bounds, saturating
-  bool ProvablyLess(Sym a, Sym b);      // a < b for every value of the variables in their ranges and extents
+  SymNode Node(Sym s) const;        // the spans live as long as the context
+  SymRange RangeOf(Sym s) const;    // constant bounds, saturating
+  bool ProvablyLess(Sym a, Sym b);  // a < b for every value of the variables in their ranges and extents
   bool ProvablyLessEqual(Sym a, Sym b);
   bool ProvablyDivisible(Sym a, Sym b);  // b * (a // b) == a
 
@@ -117,7 +121,8 @@ class SymContext {
   // InvalidArgument on overflow, a zero divisor, or a variable for which `value` gives nothing.
   absl::StatusOr<int64_t> Eval(Sym s, const std::function<std::optional<int64_t>(Var)>& value) const;
 
-  // "s0*768 + i1", "(s0 + 3)//4", "s0 % 8", "min(s0, 4)". Parse reads it back to the same Sym; every variable must be declared.
+  // "s0*768 + i1", "(s0 + 3)//4", "s0 % 8", "min(s0, 4)". Parse reads it back to the same Sym; every variable must be
+  // declared. Parse's error is InvalidArgument and names the offset; text nested deeper than 200 is refused.
   std::string ToString(Sym s) const;
   absl::StatusOr<Sym> Parse(std::string_view text);
 
@@ -125,9 +130,15 @@ class SymContext {
   std::optional<Sym> Extent(Var var) const;
   SymRange Range(Var var) const;
   size_t size() const;  // expressions interned so far
+  // For bounding what outside input may build: operands in the text of `s` (saturating), operations nested in each
+  // other, and table entries held by the context.
+  uint64_t Weight(Sym s) const;
+  uint32_t Depth(Sym s) const;
+  uint64_t footprint() const;
+
+  struct Impl;  // sym_impl.h, for sym*.cc only
 
  private:
-  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 

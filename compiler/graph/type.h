@@ -35,19 +35,19 @@ inline constexpr int kMaxDType = 20;
 
 enum class DeviceType : uint8_t { kCpu = 1, kCuda = 2 };
 
-int ByteSize(DType dtype);                   // bytes of one element in memory
-std::string_view Name(DType dtype);          // "bool", "u8", "i64", "bf16", "f32", "c64", "f8e4m3fn" …
+int ByteSize(DType dtype);           // bytes of one element in memory
+std::string_view Name(DType dtype);  // "bool", "u8", "i64", "bf16", "f32", "c64", "f8e4m3fn" …
 std::optional<DType> DTypeFromName(std::string_view name);
-bool IsFloat(DType dtype);                   // f16, bf16, f32, f64, float8
-bool IsLowPrecisionFloat(DType dtype);       // f16, bf16, float8: computed in f32
+bool IsFloat(DType dtype);              // f16, bf16, f32, f64, float8
+bool IsLowPrecisionFloat(DType dtype);  // f16, bf16, float8: computed in f32
 bool IsComplex(DType dtype);
 bool IsSignedInt(DType dtype);
 bool IsUnsignedInt(DType dtype);
-bool IsInt(DType dtype);                     // signed or unsigned, not bool
+bool IsInt(DType dtype);  // signed or unsigned, not bool
 // The dtype in which arithmetic on `dtype` is done: f32 for low-precision floats, else itself.
 DType ComputeDType(DType dtype);
 
-std::string_view Name(DeviceType device);    // "cpu", "cuda"
+std::string_view Name(DeviceType device);  // "cpu", "cuda"
 std::optional<DeviceType> DeviceFromName(std::string_view name);
 
 }  // namespace kiln
