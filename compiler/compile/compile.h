@@ -1,0 +1,35 @@
+// The compiler: three pure functions from message to message, each one job of a worker process. The same job gives the same
+// bytes, in any process and any order.
+#pragma once
+
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "proto/jobs.pb.h"
+
+namespace kiln {
+
+struct CompileContext {
+  // Asked now and then; true: give up with Cancelled.
+  std::function<bool()> cancelled = nullptr;
+};
+
+// Import, passes, partition, fusion, schedules, memory: everything but machine code. InvalidArgument and ResourceExhausted for bad
+// requests; Unimplemented for graphs that kiln can't compile; Internal for its own bugs.
+absl::StatusOr<v1::PlanResult> Plan(const v1::PlanJob& job, const CompileContext& context = {});
+absl::StatusOr<v1::CodegenResult> Codegen(const v1::CodegenJob& job);
+absl::StatusOr<v1::LinkResult> Link(const v1::LinkJob& job);
+
+// The three in one process, for tests and tools: a finished artifact (signature and key parts empty) and its shared object.
+struct Compiled {
+  v1::Artifact artifact;
+  std::string shared_object;
+  std::vector<v1::KernelSource> kernels;
+};
+absl::StatusOr<Compiled> Compile(const v1::CompileRequest& request, const std::string& build = "test");
+
+// Errors may name a node of the request's graph.
+absl::Status AtNode(absl::Status status, int64_t node);
+int64_t NodeOf(const absl::Status& status);  // -1: none
+
+}  // namespace kiln

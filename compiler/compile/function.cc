@@ -1,0 +1,297 @@
+#include "compiler/compile/function.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/compile/external.h"
+#include "compiler/compile/sym_table.h"
+#include "compiler/loop/verify.h"
+#include "compiler/lower/alias.h"
+#include "compiler/lower/index.h"
+#include "compiler/memory/workspace.h"
+#include "compiler/schedule/fuse.h"
+
+namespace kiln {
+namespace {
+
+constexpr uint32_t kUnused = 0xffffffff;
+
+class FunctionBuilder {
+ public:
+  FunctionBuilder(const Graph& graph, const FunctionOptions& options, LowerIds& ids, KernelPool& pool)
+      : graph_(graph),
+        syms_(graph.syms()),
+        options_(options),
+        ids_(ids),
+        pool_(pool),
+        aliases_(graph),
+        table_(syms_, *function_.mutable_syms()),
+        plan_of_(graph.num_values(), kUnused) {
+    function_.set_name(options.name);
+  }
+
+  absl::StatusOr<v1::Function> Build() {
+    AddInputs();
+    FindTensors();
+    absl::StatusOr<Fusion> fusion = Fuse(graph_, aliases_, ids_);
+    if (!fusion.ok()) return fusion.status();
+    for (const FusedStep& step : fusion->order) {
+      if (options_.cancelled && options_.cancelled()) return absl::CancelledError("the compile was cancelled");
+      absl::Status status = step.kind == FusedStep::Kind::kGroup ? AddLaunch(fusion->groups[step.index]) : AddCall(step.index);
+      if (!status.ok()) return status;
+    }
+    AddUpdates();
+    AddOutputs();
+    PlaceTemporaries();
+    AddReleases();
+    return std::move(function_);
+  }
+
+ private:
+  // --- values ---
+
+  uint32_t NewPlanValue(v1::PlanValue::Storage storage, const TensorType& type) {
+    v1::PlanValue* value = function_.add_values();
+    value->set_storage(storage);
+    value->set_dtype(static_cast<v1::DType>(type.dtype));
+    table_.Write(std::span<const Sym>(type.sizes), value->mutable_sizes());
+    table_.Write(std::span<const Sym>(type.strides), value->mutable_strides());
+    return static_cast<uint32_t>(function_.values_size() - 1);
+  }
+
+  void AddInputs() {
+    for (const GraphInput& input : graph_.inputs()) {
+      if (input.value == kNoValue) {
+        function_.add_inputs()->set_sym(table_(input.sym));
+        function_.add_values();  // keeps value ids and argument positions equal
+        continue;
+      }
+      function_.add_inputs()->set_type(0);
+      plan_of_[input.value] = NewPlanValue(v1::PlanValue::INPUT, *graph_.type(input.value));
+    }
+    for (size_t c = 0; c < graph_.constants().size(); ++c) {
+      const ValueId v = graph_.constants()[c].value;
+      plan_of_[v] = NewPlanValue(v1::PlanValue::CONSTANT, *graph_.type(v));
+      function_.mutable_values(plan_of_[v])->set_base(options_.first_constant + static_cast<uint32_t>(c));
+    }
+  }
+
+  // Values that the host sees as tensors; what only kernels see lives in the workspace.
+  void FindTensors() {
+    tensor_.assign(graph_.num_values(), false);
+    const auto need = [&](ValueId v) { tensor_[aliases_.root(v)] = true; };
+    for (const GraphOutput& out : graph_.outputs()) {
+      if (out.kind == GraphOutput::Kind::kValue) need(out.value);
+    }
+    for (const GraphUpdate& update : graph_.updates()) need(update.value);
+    for (NodeId n = 0; n < graph_.nodes().size(); ++n) {
+      if (aliases_.kind(n) == NodeKind::kExternal) ForEachValue(std::span<const Arg>(graph_.nodes()[n].args), need);
+    }
+  }
+
+  // The plan's value for a graph value, as a host tensor; adds a view step the first time a view is asked for.
+  uint32_t Tensor(ValueId v) {
+    if (plan_of_[v] != kUnused) return plan_of_[v];
+    const ValueId root = aliases_.root(v);
+    const uint32_t base = plan_of_[root];
+    const uint32_t view = NewPlanValue(v1::PlanValue::VIEW, *graph_.type(v));
+    function_.mutable_values(view)->set_base(base);
+    function_.mutable_values(view)->set_offset(table_(aliases_.offset(v)));
+    function_.add_steps()->set_view(view);
+    return plan_of_[v] = view;
+  }
+
+  // --- kernels ---
+
+  absl::Status AddLaunch(const Group& group) {
+    const int64_t origin = graph_.nodes()[group.nodes.front().node].origin;
+    absl::StatusOr<Probe> probe = ProbeGroup(graph_, aliases_, group, ids_);
+    if (!probe.ok()) return probe.status();
+    const Schedule schedule = ChooseSchedule(graph_, group, *probe, options_.target);
+    absl::StatusOr<LoweredKernel> lowered = LowerGroup(graph_, aliases_, group, schedule, ids_);
+    if (!lowered.ok()) return lowered.status();
+    if (absl::Status status = loop::Verify(lowered->kernel); !status.ok()) return status;
+    for (const ValueId v : group.outputs) AllocateOutput(v);
+    v1::Launch* launch = function_.add_steps()->mutable_launch();
+    launch->set_kernel(pool_.Add(lowered->kernel));
+    for (const ValueId root : lowered->buffers) launch->add_buffers(plan_of_[root]);
+    table_.Write(std::span<const Sym>(lowered->sizes), launch->mutable_sizes());
+    launch->set_extent(table_(lowered->extent));
+    launch->set_grain(table_(lowered->grain));
+    launch->set_origin(static_cast<uint32_t>(origin));
+    return absl::OkStatus();
+  }
+
+  void AllocateOutput(ValueId v) {
+    const bool tensor = tensor_[v];
+    plan_of_[v] = NewPlanValue(tensor ? v1::PlanValue::TENSOR : v1::PlanValue::WORKSPACE, *graph_.type(v));
+    if (tensor) {
+      function_.add_steps()->set_allocate(plan_of_[v]);
+    } else {
+      temporaries_.push_back(v);
+    }
+  }
+
+  // --- external calls ---
+
+  absl::Status AddCall(NodeId n) {
+    const Node& node = graph_.nodes()[n];
+    v1::External call;
+    absl::Status status =
+        DescribeCall(graph_, node, [&](ValueId v) { return Tensor(v); }, [&](Sym s) { return table_(s); }, call);
+    if (!status.ok()) return status;
+    for (uint32_t r = 0; r < node.num_results; ++r) {
+      const ValueId v = node.first_result + r;
+      if (graph_.type(v) != nullptr) plan_of_[v] = NewPlanValue(v1::PlanValue::EXTERNAL, *graph_.type(v));
+      call.add_results(graph_.type(v) != nullptr ? plan_of_[v] : kUnused);
+    }
+    *function_.add_steps()->mutable_external() = std::move(call);
+    return absl::OkStatus();
+  }
+
+  // --- the end of the call ---
+
+  // All reads of the inputs' old contents come before: these are the last steps.
+  void AddUpdates() {
+    for (const GraphUpdate& update : graph_.updates()) {
+      const uint32_t from = Tensor(update.value);
+      v1::Step::Copy* copy = function_.add_steps()->mutable_copy();
+      copy->set_to(update.input);
+      copy->set_from(from);
+    }
+  }
+
+  void AddOutputs() {
+    for (const GraphOutput& out : graph_.outputs()) {
+      v1::PlanOutput output;
+      switch (out.kind) {
+        case GraphOutput::Kind::kValue:
+          output.set_value(Tensor(out.value));
+          break;
+        case GraphOutput::Kind::kSym:
+          output.set_sym(table_(out.sym));
+          break;
+        case GraphOutput::Kind::kNone:
+          output.mutable_none();
+          break;
+      }
+      *function_.add_outputs() = std::move(output);
+    }
+  }
+
+  // --- memory ---
+
+  // Calls f(value) for each plan value that a step touches.
+  template <typename F>
+  void ForEachUse(const v1::Step& step, F&& f) const {
+    switch (step.kind_case()) {
+      case v1::Step::kAllocate:
+        f(step.allocate());
+        break;
+      case v1::Step::kLaunch:
+        for (const uint32_t v : step.launch().buffers()) f(v);
+        break;
+      case v1::Step::kExternal:
+        for (const v1::Arg& arg : step.external().args()) {
+          if (arg.kind_case() == v1::Arg::kValue) f(arg.value());
+          for (const v1::Arg& item : arg.list().items()) {
+            if (item.kind_case() == v1::Arg::kValue) f(item.value());
+          }
+        }
+        for (const uint32_t v : step.external().results()) {
+          if (v != kUnused) f(v);
+        }
+        break;
+      case v1::Step::kView:
+        f(step.view());
+        f(function_.values(step.view()).base());
+        break;
+      case v1::Step::kCopy:
+        f(step.copy().to());
+        f(step.copy().from());
+        break;
+      default:
+        break;
+    }
+  }
+
+  struct Life {
+    uint32_t first = kUnused, last = 0;
+  };
+  std::vector<Life> Lives() const {
+    std::vector<Life> lives(function_.values_size());
+    for (int s = 0; s < function_.steps_size(); ++s) {
+      ForEachUse(function_.steps(s), [&](uint32_t v) {
+        lives[v].first = std::min(lives[v].first, static_cast<uint32_t>(s));
+        lives[v].last = static_cast<uint32_t>(s);
+      });
+    }
+    return lives;
+  }
+
+  void PlaceTemporaries() {
+    const std::vector<Life> lives = Lives();
+    std::vector<Temporary> temporaries;
+    for (const ValueId v : temporaries_) {
+      const TensorType& type = *graph_.type(v);
+      const Sym bytes = syms_.Mul(StorageSize(syms_, type), syms_.Const(ByteSize(type.dtype)));
+      temporaries.push_back({bytes, lives[plan_of_[v]].first, lives[plan_of_[v]].last});
+    }
+    const WorkspacePlan plan = PlanWorkspace(syms_, temporaries);
+    for (size_t t = 0; t < temporaries_.size(); ++t) {
+      function_.mutable_values(plan_of_[temporaries_[t]])->set_offset(table_(plan.offsets[t]));
+    }
+    function_.set_workspace(table_(plan.bytes));
+  }
+
+  // After its last use a host tensor is given back, unless it is an output; so the peak is what the graph needs.
+  void AddReleases() {
+    const std::vector<Life> lives = Lives();
+    absl::flat_hash_set<uint32_t> kept;
+    for (const v1::PlanOutput& out : function_.outputs()) {
+      if (out.kind_case() == v1::PlanOutput::kValue) kept.insert(out.value());
+    }
+    std::vector<std::vector<uint32_t>> dying(function_.steps_size());
+    for (uint32_t v = 0; v < lives.size(); ++v) {
+      const v1::PlanValue::Storage storage = function_.values(v).storage();
+      const bool held = storage == v1::PlanValue::INPUT || storage == v1::PlanValue::TENSOR ||
+                        storage == v1::PlanValue::VIEW || storage == v1::PlanValue::EXTERNAL;
+      if (held && lives[v].first != kUnused && !kept.contains(v)) dying[lives[v].last].push_back(v);
+    }
+    google::protobuf::RepeatedPtrField<v1::Step> steps;
+    steps.Swap(function_.mutable_steps());
+    for (int s = 0; s < steps.size(); ++s) {
+      *function_.add_steps() = std::move(steps[s]);
+      if (dying[s].empty() || s + 1 == steps.size()) continue;
+      v1::Step::Release* release = function_.add_steps()->mutable_release();
+      for (const uint32_t v : dying[s]) release->add_values(v);
+    }
+  }
+
+  const Graph& graph_;
+  SymContext& syms_;
+  const FunctionOptions& options_;
+  LowerIds& ids_;
+  KernelPool& pool_;
+  const Aliases aliases_;
+  v1::Function function_;
+  SymTableWriter table_;
+  std::vector<uint32_t> plan_of_;    // plan value of each graph value
+  std::vector<bool> tensor_;         // per graph value (roots): the host sees it
+  std::vector<ValueId> temporaries_;
+};
+
+}  // namespace
+
+absl::StatusOr<v1::Function> BuildFunction(const Graph& graph, const FunctionOptions& options, LowerIds& ids,
+                                           KernelPool& pool) {
+  return FunctionBuilder(graph, options, ids, pool).Build();
+}
+
+}  // namespace kiln

@@ -1,0 +1,26 @@
+// A functional graph becomes a Function: kernels, external calls and memory as flat steps.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "compiler/compile/kernels.h"
+#include "compiler/graph/graph.h"
+#include "compiler/lower/nest.h"
+#include "compiler/schedule/choose.h"
+#include "proto/artifact.pb.h"
+
+namespace kiln {
+
+struct FunctionOptions {
+  std::string name;  // "forward", "backward", "inference"
+  ScheduleTarget target;
+  uint32_t first_constant = 0;  // the graph's constants are Artifact.constants [first_constant, …)
+  std::function<bool()> cancelled = nullptr;
+};
+
+// Kernels go to `pool`. Deterministic. Test: compile_test.cc.
+absl::StatusOr<v1::Function> BuildFunction(const Graph& graph, const FunctionOptions& options, LowerIds& ids,
+                                           KernelPool& pool);
+
+}  // namespace kiln

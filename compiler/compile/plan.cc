@@ -1,0 +1,118 @@
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/artifact/abi.h"
+#include "compiler/codegen/cpu/machine.h"
+#include "compiler/compile/compile.h"
+#include "compiler/compile/function.h"
+#include "compiler/compile/kernels.h"
+#include "compiler/import/import.h"
+#include "compiler/partition/split.h"
+#include "compiler/pipeline/graph_passes.h"
+
+namespace kiln {
+namespace {
+
+class Planner {
+ public:
+  Planner(const v1::PlanJob& job, const CompileContext& context)
+      : request_(job.request()), context_(context), pool_(request_.target().name(), job.build()) {
+    artifact_ = result_.mutable_artifact();
+    artifact_->set_version(kArtifactVersion);
+    *artifact_->mutable_target() = request_.target();
+    artifact_->set_build(job.build());
+  }
+
+  absl::StatusOr<v1::PlanResult> Run() {
+    const std::optional<cpu::Machine> machine = cpu::FindMachine(request_.target().name());
+    if (!machine) return absl::InvalidArgumentError(absl::StrCat("target.name: unknown target \"", request_.target().name(), "\""));
+    options_.target.vector_bytes = machine->vector_bytes;
+    options_.cancelled = context_.cancelled;
+    absl::StatusOr<std::shared_ptr<const Graph>> graph = ImportGraph(request_.graph());
+    if (!graph.ok()) return graph.status();
+    absl::Status status = (*graph)->level() == GraphLevel::kJoint ? PlanJoint(**graph) : PlanInference(*graph);
+    if (!status.ok()) return status;
+    for (const v1::KernelSource& kernel : pool_.kernels()) {
+      v1::KernelRef* ref = artifact_->add_kernels();
+      ref->set_symbol(kernel.symbol());
+      ref->set_key(kernel.key());
+      *result_.add_kernels() = kernel;
+    }
+    return std::move(result_);
+  }
+
+ private:
+  absl::Status PlanInference(const std::shared_ptr<const Graph>& graph) {
+    v1::PlanSignature* signature = artifact_->mutable_signature();
+    signature->set_num_inputs(static_cast<uint32_t>(graph->inputs().size()));
+    signature->set_num_forward_outputs(static_cast<uint32_t>(graph->outputs().size()));
+    SetMutated(*graph);
+    return AddFunction("inference", graph);
+  }
+
+  absl::Status PlanJoint(const Graph& joint) {
+    absl::StatusOr<Saved> saved = ChooseSaved(joint);
+    if (!saved.ok()) return saved.status();
+    absl::StatusOr<Split> split = SplitJoint(joint, *std::move(saved));
+    if (!split.ok()) return split.status();
+    v1::PlanSignature* signature = artifact_->mutable_signature();
+    signature->set_num_inputs(joint.num_primals());
+    signature->set_num_forward_outputs(joint.num_forward_outputs());
+    for (const ValueId v : split->saved.values) signature->add_saved_values(v);
+    absl::Status status = SaveSyms(joint, split->saved.syms);
+    if (!status.ok()) return status;
+    SetMutated(*split->forward);
+    status = AddFunction("forward", split->forward);
+    return status.ok() ? AddFunction("backward", split->backward) : status;
+  }
+
+  // The client knows a saved size by its expression in the request's own table.
+  absl::Status SaveSyms(const Graph& joint, std::span<const Sym> syms) {
+    const v1::SymTable& table = request_.graph().syms();
+    for (const Sym s : syms) {
+      const std::optional<Var> var = joint.syms().AsVar(s);
+      bool found = false;
+      for (int i = 0; i < table.exprs_size() && var && !found; ++i) {
+        found = table.exprs(i).op() == v1::SymExpr::SYMBOL && table.exprs(i).value() == var->index;
+        if (found) artifact_->mutable_signature()->add_saved_syms(static_cast<uint32_t>(i));
+      }
+      if (!found) return absl::InternalError("a saved size is no symbol of the request's table");
+    }
+    return absl::OkStatus();
+  }
+
+  void SetMutated(const Graph& graph) {
+    for (const GraphUpdate& update : graph.updates()) artifact_->mutable_signature()->add_mutated_inputs(update.input);
+  }
+
+  absl::Status AddFunction(const char* name, std::shared_ptr<const Graph> graph) {
+    absl::StatusOr<std::shared_ptr<const Graph>> ready = RunGraphPasses(std::move(graph), context_.cancelled);
+    if (!ready.ok()) return ready.status();
+    options_.name = name;
+    options_.first_constant = static_cast<uint32_t>(artifact_->constants_size());
+    for (const GraphConstant& constant : (*ready)->constants()) artifact_->add_constants()->set_data(constant.data);
+    absl::StatusOr<v1::Function> function = BuildFunction(**ready, options_, ids_, pool_);
+    if (!function.ok()) return function.status();
+    *artifact_->add_functions() = *std::move(function);
+    return absl::OkStatus();
+  }
+
+  const v1::CompileRequest& request_;
+  const CompileContext& context_;
+  KernelPool pool_;
+  v1::PlanResult result_;
+  v1::Artifact* artifact_ = nullptr;
+  FunctionOptions options_;
+  LowerIds ids_;
+};
+
+}  // namespace
+
+absl::StatusOr<v1::PlanResult> Plan(const v1::PlanJob& job, const CompileContext& context) {
+  return Planner(job, context).Run();
+}
+
+}  // namespace kiln

@@ -1,0 +1,97 @@
+#include "compiler/lower/evaluator.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/lower/node_element.h"
+
+namespace kiln {
+namespace {
+
+// Far above what a group's size and its chains of views and creations can reach.
+constexpr int kMaxDepth = 2000;
+
+}  // namespace
+
+Evaluator::Evaluator(const Graph& graph, const Aliases& aliases, loop::Builder& b, const absl::flat_hash_set<NodeId>& local)
+    : graph_(graph), syms_(graph.syms()), aliases_(aliases), b_(b), local_(local) {
+  OpenScope();
+}
+
+Evaluator::Key Evaluator::KeyOf(ValueId value, const Index& index, loop::ValueId mask) {
+  return {value, Linearize(syms_, index, graph_.type(value)->sizes), mask};
+}
+
+bool Evaluator::IsComputedHere(ValueId root) const {
+  const NodeId p = graph_.producer(root);
+  return p != kNoNode && (local_.contains(p) || aliases_.kind(p) == NodeKind::kCreation);
+}
+
+loop::ValueId Evaluator::At(ValueId value, const Index& index, loop::ValueId mask) {
+  Index at = index;
+  while (IsComputedHere(aliases_.root(value)) && aliases_.is_view(value)) {
+    const Node& node = graph_.nodes()[graph_.producer(value)];
+    const Call call(graph_, node);
+    at = node.def->view(call, value - node.first_result, at);
+    value = call.value(0);
+  }
+  if (!IsComputedHere(aliases_.root(value))) return Load(value, at, mask);
+  const Key key = KeyOf(value, at, mask);
+  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+    if (auto it = scope->find(key); it != scope->end()) return it->second;
+  }
+  const NodeId p = graph_.producer(value);
+  return Compute(p, value - graph_.nodes()[p].first_result, at, mask);
+}
+
+loop::ValueId Evaluator::Compute(NodeId n, size_t result, const Index& index, loop::ValueId mask) {
+  const Node& node = graph_.nodes()[n];
+  const DType type = graph_.type(node.first_result + result)->dtype;
+  if (node.def->lower == nullptr || depth_ >= kMaxDepth) {
+    Fail(absl::InternalError(absl::StrCat("node ", n, " (", graph_.op_name(node).name, ") is read where it is not computed")));
+    return b_.Const(type, 0);
+  }
+  ++depth_;
+  NodeElement element(graph_, node, index, mask, b_,
+                      [this](ValueId value, const Index& at, loop::ValueId m) { return At(value, at, m); });
+  Results results = node.def->lower(element);
+  --depth_;
+  if (results.size() != node.num_results) {
+    Fail(absl::InternalError(absl::StrCat("record ", graph_.op_name(node).name, " computes ", results.size(), " results, not ",
+                                          node.num_results)));
+    return b_.Const(type, 0);
+  }
+  for (uint32_t r = 0; r < node.num_results; ++r) {
+    const ValueId v = node.first_result + r;
+    if (graph_.type(v) == nullptr) continue;
+    results[r] = b_.Cast(graph_.type(v)->dtype, results[r]);
+    if (mask != loop::kNone) results[r] = b_.Select(mask, results[r], b_.ConstBits(graph_.type(v)->dtype, 0));
+    scopes_.back()[KeyOf(v, index, mask)] = results[r];
+  }
+  return results[result];
+}
+
+loop::ValueId Evaluator::Load(ValueId value, const Index& index, loop::ValueId mask) {
+  const Sym flat = syms_.Add(aliases_.offset(value), Dot(syms_, index, graph_.type(value)->strides));
+  return b_.Load(BufferOf(aliases_.root(value), loop::Access::kRead), flat, mask);
+}
+
+void Evaluator::Define(ValueId value, const Index& index, loop::ValueId element) {
+  scopes_.back()[KeyOf(value, index, loop::kNone)] = element;
+}
+
+void Evaluator::Store(ValueId value, const Index& index, loop::ValueId element) {
+  b_.Store(BufferOf(value, loop::Access::kWrite), Dot(syms_, index, graph_.type(value)->strides), element);
+}
+
+loop::BufferId Evaluator::BufferOf(ValueId root, loop::Access access) {
+  const auto [it, added] = buffer_of_.try_emplace(root, static_cast<loop::BufferId>(roots_.size()));
+  if (added) {
+    const TensorType& type = *graph_.type(root);
+    roots_.push_back(root);
+    b_.kernel().buffers.push_back({.dtype = type.dtype, .size = StorageSize(syms_, type), .access = access});
+  }
+  return it->second;
+}
+
+}  // namespace kiln

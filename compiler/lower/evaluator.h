@@ -1,0 +1,62 @@
+// The elements of a graph's values as loop-IR values, pulled through the records' meanings.
+#pragma once
+
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "compiler/graph/graph.h"
+#include "compiler/loop/builder.h"
+#include "compiler/lower/alias.h"
+#include "compiler/lower/index.h"
+#include "compiler/ops/op_def.h"
+
+namespace kiln {
+
+// Writes into one kernel. A value that the kernel computes (`local` nodes, and creations) is computed at the index asked for, once in
+// each scope; any other is loaded from its root's buffer, which becomes one of the kernel's. Errors are kept in status().
+class Evaluator {
+ public:
+  Evaluator(const Graph& graph, const Aliases& aliases, loop::Builder& b, const absl::flat_hash_set<NodeId>& local);
+
+  // The element of `value` at `index`, in the value's own dtype. Where `mask` is false nothing is read, and the element is 0.
+  loop::ValueId At(ValueId value, const Index& index, loop::ValueId mask = loop::kNone);
+  // Makes `element` what At gives for `value` at `index` until the current scope closes.
+  void Define(ValueId value, const Index& index, loop::ValueId element);
+  void Store(ValueId value, const Index& index, loop::ValueId element);
+
+  // Scopes follow the builder's open statements.
+  void OpenScope() { scopes_.emplace_back(); }
+  void CloseScope() { scopes_.pop_back(); }
+
+  std::span<const ValueId> buffers() const { return roots_; }  // root of each global buffer
+  const absl::Status& status() const { return status_; }
+
+ private:
+  using Key = std::tuple<ValueId, Sym, loop::ValueId>;
+
+  loop::ValueId Compute(NodeId node, size_t result, const Index& index, loop::ValueId mask);
+  loop::ValueId Load(ValueId value, const Index& index, loop::ValueId mask);
+  loop::BufferId BufferOf(ValueId root, loop::Access access);
+  Key KeyOf(ValueId value, const Index& index, loop::ValueId mask);
+  bool IsComputedHere(ValueId root) const;
+  void Fail(absl::Status status) {
+    if (status_.ok()) status_ = std::move(status);
+  }
+
+  const Graph& graph_;
+  SymContext& syms_;
+  const Aliases& aliases_;
+  loop::Builder& b_;
+  const absl::flat_hash_set<NodeId>& local_;
+  std::vector<absl::flat_hash_map<Key, loop::ValueId>> scopes_;
+  std::vector<ValueId> roots_;
+  absl::flat_hash_map<ValueId, loop::BufferId> buffer_of_;
+  absl::Status status_;
+  int depth_ = 0;
+};
+
+}  // namespace kiln

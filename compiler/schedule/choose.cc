@@ -1,0 +1,143 @@
+#include "compiler/schedule/choose.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace kiln {
+namespace {
+
+// A block of the vector axis fits the first-level cache with a few operands beside it.
+constexpr int64_t kBlock = 4096;
+// Rows up to this long are not cut into blocks.
+constexpr int64_t kWholeRow = 16384;
+
+class Chooser {
+ public:
+  Chooser(const Graph& graph, const Group& group, const Probe& probe, const ScheduleTarget& target)
+      : syms_(graph.syms()), group_(group), probe_(probe), target_(target) {}
+
+  Schedule Choose() {
+    Schedule s;
+    const std::vector<int> order = Order();
+    std::vector<int> outer, reduced;
+    for (const int d : order) (group_.reduced[d] ? reduced : outer).push_back(d);
+    s.columns = !reduced.empty() && !outer.empty() && !group_.reduced[order.back()];
+    for (const auto* part : {&outer, &reduced}) {
+      for (std::vector<int>& dims : Merge(*part)) s.dims.push_back(std::move(dims));
+      if (part == &outer) s.num_outer = static_cast<int>(s.dims.size());
+    }
+    s.width = Width(s);
+    if (!reduced.empty() && !s.columns) s.accumulators = 4;
+    s.block = Block(s);
+    return s;
+  }
+
+ private:
+  Var AxisOf(int d) const { return *syms_.AsVar(probe_.axes[d]); }
+
+  // Stride of an access along dim d: nothing if it is not affine in it.
+  std::optional<Sym> Stride(const MemoryAccess& access, int d) {
+    if (!syms_.Mentions(access.index, AxisOf(d))) return syms_.Const(0);
+    const std::optional<SymContext::Linear> linear = syms_.AsLinear(access.index, AxisOf(d));
+    if (!linear) return std::nullopt;
+    return linear->coefficient;
+  }
+
+  // The access that decides the loops' order: the first one that steps along the most dims; writes before reads.
+  const MemoryAccess* Main() {
+    const MemoryAccess* main = nullptr;
+    int most = -1;
+    for (const bool store : {true, false}) {
+      for (const MemoryAccess& access : probe_.accesses) {
+        if (access.root == kNoValue || access.store != store) continue;
+        int steps = 0;
+        for (size_t d = 0; d < group_.space.size(); ++d) steps += syms_.Mentions(access.index, AxisOf(static_cast<int>(d)));
+        if (steps > most) {
+          most = steps;
+          main = &access;
+        }
+      }
+    }
+    return main;
+  }
+
+  // Dims longer than 1, outermost first: by falling stride of the main access where its strides are known numbers.
+  std::vector<int> Order() {
+    std::vector<int> order;
+    for (size_t d = 0; d < group_.space.size(); ++d) {
+      if (syms_.AsVar(probe_.axes[d])) order.push_back(static_cast<int>(d));
+    }
+    const MemoryAccess* main = Main();
+    if (main == nullptr) return order;
+    std::vector<int64_t> stride(group_.space.size(), 0);
+    for (const int d : order) {
+      const std::optional<Sym> s = Stride(*main, d);
+      const std::optional<int64_t> fixed = s ? syms_.AsConst(*s) : std::nullopt;
+      if (!fixed || *fixed == 0) return order;
+      stride[d] = *fixed;
+    }
+    std::sort(order.begin(), order.end(), [&](int a, int b) { return std::pair(stride[b], a) < std::pair(stride[a], b); });
+    return order;
+  }
+
+  // Neighbours become one loop where every access steps along the outer one by the inner one's whole length.
+  std::vector<std::vector<int>> Merge(const std::vector<int>& dims) {
+    std::vector<std::vector<int>> merged;
+    for (const int d : dims) {
+      if (!merged.empty() && Continues(merged.back().back(), d)) {
+        merged.back().push_back(d);
+      } else {
+        merged.push_back({d});
+      }
+    }
+    return merged;
+  }
+
+  bool Continues(int outer, int inner) {
+    for (const MemoryAccess& access : probe_.accesses) {
+      const std::optional<Sym> o = Stride(access, outer), i = Stride(access, inner);
+      if (!o || !i || *o != syms_.Mul(*i, group_.space[inner])) return false;
+    }
+    return true;
+  }
+
+  Sym Extent(const std::vector<int>& dims) {
+    Sym extent = syms_.Const(1);
+    for (const int d : dims) extent = syms_.Mul(extent, group_.space[d]);
+    return extent;
+  }
+
+  // Two vectors of f32 an iteration; columns take a cache line's worth of them, since each is a walk down memory.
+  uint32_t Width(const Schedule& s) {
+    if (s.dims.empty()) return 1;
+    uint32_t width = target_.vector_bytes / 4 * 2;
+    if (s.columns) width = std::max(width, 64u);
+    const Sym extent = Extent(s.columns ? s.dims[s.num_outer - 1] : s.dims.back());
+    if (const std::optional<int64_t> fixed = syms_.AsConst(extent)) {
+      while (width > 1 && width / 2 >= *fixed) width /= 2;
+    }
+    return width;
+  }
+
+  int64_t Block(const Schedule& s) {
+    if (s.dims.empty() || (group_.has_reduction() && !s.columns)) return 0;
+    if (s.columns) return s.width;
+    const std::optional<int64_t> inner = syms_.AsConst(Extent(s.dims.back()));
+    const bool alone = s.dims.size() == 1;
+    return inner && *inner <= (alone ? kBlock : kWholeRow) ? 0 : kBlock;
+  }
+
+  SymContext& syms_;
+  const Group& group_;
+  const Probe& probe_;
+  const ScheduleTarget& target_;
+};
+
+}  // namespace
+
+Schedule ChooseSchedule(const Graph& graph, const Group& group, const Probe& probe, const ScheduleTarget& target) {
+  return Chooser(graph, group, probe, target).Choose();
+}
+
+}  // namespace kiln

@@ -1,0 +1,18 @@
+// Picks a schedule for a group from what it reads and writes, and from the target's nominal figures.
+#pragma once
+
+#include "compiler/graph/graph.h"
+#include "compiler/lower/nest.h"
+
+namespace kiln {
+
+// What a schedule depends on of the target; a part of the target's own table (codegen/cpu/machine.h).
+struct ScheduleTarget {
+  uint32_t vector_bytes = 32;
+};
+
+// Deterministic. Loops follow memory: dims in the order of the main access's strides, merged where every access steps through
+// them as through one. Test: choose_test.cc.
+Schedule ChooseSchedule(const Graph& graph, const Group& group, const Probe& probe, const ScheduleTarget& target);
+
+}  // namespace kiln
