@@ -1,9 +1,7 @@
 #include "compiler/loop/builder.h"
 
-#include <tuple>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/loop/mutate.h"
@@ -11,22 +9,10 @@
 #include "compiler/loop/typing.h"
 
 namespace kiln::loop {
-namespace {
-
-// What makes two Lets equal, all but the result.
-using LetKey = std::tuple<DType, Op, std::vector<ValueId>, uint64_t, Sym, BufferId, ValueId, ValueId>;
-
-LetKey KeyOf(const Let& let) {
-  return {let.type, let.op, let.args, let.imm, let.index, let.buffer, let.mask, let.other};
-}
-
-}  // namespace
-
 // A block being written. All but the first own the statement that they will become.
 struct Builder::Frame {
   Stmt stmt;
   Block body;
-  absl::flat_hash_map<LetKey, ValueId> shared;
 };
 
 struct Builder::Types {
@@ -91,25 +77,17 @@ ValueId Builder::NewValue(DType type) {
   return value;
 }
 
-std::optional<ValueId> Builder::FindShared(const Let& let) const {
-  const LetKey key = KeyOf(let);
-  for (auto frame = frames_.rbegin(); frame != frames_.rend(); ++frame) {
-    if (auto it = frame->shared.find(key); it != frame->shared.end()) return it->second;
-  }
-  return std::nullopt;
-}
-
 ValueId Builder::Emit(Let let) {
   if (!status_.ok()) return kNone;
   Fail(CheckLet(let, kernel_.buffers, [this](ValueId value) { return KnownType(value); }));
   if (!status_.ok()) return kNone;
-  const bool pure = let.op != Op::kLoad || kernel_.buffers[let.buffer].access == Access::kRead;
+  const bool pure = IsPure(let, kernel_.buffers);
   if (pure) {
-    if (std::optional<ValueId> shared = FindShared(let)) return *shared;
+    if (std::optional<ValueId> shared = shared_.Find(let)) return *shared;
   }
-  const ValueId result = NewValue(let.type);
-  if (pure) frames_.back().shared[KeyOf(let)] = result;
-  let.result = result;
+  let.result = NewValue(let.type);
+  if (pure) shared_.Add(let);
+  const ValueId result = let.result;
   block().push_back({std::move(let)});
   return result;
 }
@@ -201,11 +179,15 @@ void Builder::Append(Stmt stmt) {
   block().push_back(std::move(stmt));
 }
 
-void Builder::Open(Stmt stmt) { frames_.push_back({.stmt = std::move(stmt), .body = {}, .shared = {}}); }
+void Builder::Open(Stmt stmt) {
+  frames_.push_back({.stmt = std::move(stmt), .body = {}});
+  shared_.Open();
+}
 
 Stmt Builder::Close() {
   Frame frame = std::move(frames_.back());
   frames_.pop_back();
+  shared_.Close();
   if (For* loop = std::get_if<For>(&frame.stmt.node)) loop->body = std::move(frame.body);
   if (Reduce* reduce = std::get_if<Reduce>(&frame.stmt.node)) {
     // The first frame of a Reduce is its body, the second its combine block.

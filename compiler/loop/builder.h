@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "compiler/loop/ir.h"
+#include "compiler/loop/sharing.h"
 
 namespace kiln::loop {
 
@@ -73,7 +74,6 @@ class Builder {
   void Learn(ValueId value, DType type);
   void LearnResults(const Stmt& stmt);
   ValueId Emit(Let let);  // shares or appends; sets let.result
-  std::optional<ValueId> FindShared(const Let& let) const;
   Block& block();
   void Open(Stmt stmt);
   Stmt Close();
@@ -86,7 +86,8 @@ class Builder {
   Block* block_;
   absl::Status status_;
   std::shared_ptr<Types> types_;  // shared by the builders of one kernel
-  std::vector<Frame> frames_;     // open statements; frames_[0] is the block given
+  SharedLets shared_;
+  std::vector<Frame> frames_;  // open statements; frames_[0] is the block given
 };
 
 }  // namespace kiln::loop

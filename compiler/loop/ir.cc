@@ -42,6 +42,22 @@ std::optional<Op> OpFromName(std::string_view name) {
   return static_cast<Op>(*it);
 }
 
+std::string_view Name(AxisKind kind) {
+  switch (kind) {
+    case AxisKind::kSerial:
+      return "serial";
+    case AxisKind::kVector:
+      return "vector";
+    case AxisKind::kParallel:
+      return "parallel";
+    case AxisKind::kBlock:
+      return "block";
+    case AxisKind::kThread:
+      return "thread";
+  }
+  return "";
+}
+
 Kernel Clone(const Kernel& kernel) {
   Kernel copy = kernel;
   copy.syms = std::make_shared<SymContext>();

@@ -39,6 +39,7 @@ inline constexpr uint32_t kNone = 0xffffffff;
 inline constexpr int kMaxNesting = 32;
 inline constexpr uint32_t kMaxVectorWidth = 64;
 inline constexpr uint32_t kMaxAccumulators = 16;
+inline constexpr int64_t kMaxScratchElements = 1 << 16;
 
 enum class Space : uint8_t { kGlobal, kShared, kRegister };
 enum class Access : uint8_t { kRead, kWrite, kReadWrite };
@@ -84,6 +85,8 @@ enum class AxisKind : uint8_t {
   kBlock,     // CUDA grid (later)
   kThread,    // CUDA block (later)
 };
+
+std::string_view Name(AxisKind kind);  // "serial", "vector" …
 
 struct Stmt;
 using Block = std::vector<Stmt>;
