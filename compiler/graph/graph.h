@@ -31,6 +31,10 @@ struct TensorType {
   std::vector<Sym> strides;  // in elements; the layout the value must have where it is materialised
   int rank() const { return static_cast<int>(sizes.size()); }
   friend bool operator==(const TensorType&, const TensorType&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const TensorType& t) {
+    return H::combine(std::move(h), t.dtype, t.device, t.sizes, t.strides);
+  }
 };
 
 // A reference to a tensor among a node's arguments.
@@ -62,6 +66,10 @@ struct OpName {
   std::string name;  // "aten.add.Tensor" or "add"
   std::string schema;
   friend bool operator==(const OpName&, const OpName&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const OpName& op) {
+    return H::combine(std::move(h), op.name, op.schema);
+  }
 };
 
 struct Node {
@@ -73,11 +81,13 @@ struct Node {
   Phase phase = Phase::kForward;
   uint32_t recompute = 0;   // as kiln.v1.Node
   NodeId origin = kNoNode;  // node of the request's graph that this one comes from, for messages
+  friend bool operator==(const Node&, const Node&) = default;
 };
 
 struct GraphInput {
   ValueId value = kNoValue;  // a tensor, or
   Sym sym;                   // where value is kNoValue: a size variable bound by this input
+  friend bool operator==(const GraphInput&, const GraphInput&) = default;
 };
 
 struct GraphOutput {
@@ -85,6 +95,7 @@ struct GraphOutput {
   Kind kind = Kind::kNone;
   ValueId value = kNoValue;
   Sym sym;
+  friend bool operator==(const GraphOutput&, const GraphOutput&) = default;
 };
 
 // `value` is to be written into input number `input` (a position in Graph::inputs()) after every read of its old
@@ -92,11 +103,13 @@ struct GraphOutput {
 struct GraphUpdate {
   uint32_t input = 0;
   ValueId value = kNoValue;
+  friend bool operator==(const GraphUpdate&, const GraphUpdate&) = default;
 };
 
 struct GraphConstant {
   ValueId value = kNoValue;
   std::string data;  // contiguous, little-endian
+  friend bool operator==(const GraphConstant&, const GraphConstant&) = default;
 };
 
 enum class GraphLevel : uint8_t { kTorch = 1, kJoint = 2, kInference = 3 };
@@ -113,8 +126,10 @@ class Graph {
   std::span<const Node> nodes() const { return nodes_; }
   std::span<const GraphOutput> outputs() const { return outputs_; }
   std::span<const GraphUpdate> updates() const { return updates_; }
+  // Value ids are below this. An imported graph keeps the request's ids, so some name nothing: those of size inputs and
+  // of nodes that became updates.
   uint32_t num_values() const { return static_cast<uint32_t>(value_types_.size()); }
-  // Null for a result that is None.
+  // Null for a result that is None, and for an id that names nothing.
   const TensorType* type(ValueId value) const { return value_types_[value]; }
   NodeId producer(ValueId value) const { return producers_[value]; }  // kNoNode for inputs and constants
   const OpName& op_name(const Node& node) const { return ops_[node.op]; }
@@ -122,10 +137,15 @@ class Graph {
   // forward's.
   uint32_t num_primals() const { return num_primals_; }
   uint32_t num_forward_outputs() const { return num_forward_outputs_; }
+  // Of size variable s<index>: 1 + floor(log2(hint)), 0 if unknown. For cost models and keys; never a fact.
+  uint32_t size_class(uint32_t index) const { return index < size_classes_.size() ? size_classes_[index] : 0; }
+  // Number of size variables: all of s0 … s(n-1) are declared.
+  uint32_t num_sizes() const { return static_cast<uint32_t>(size_classes_.size()); }
 
  private:
   friend class GraphBuilder;
   std::shared_ptr<SymContext> syms_;
+  std::vector<uint32_t> size_classes_;
   GraphLevel level_ = GraphLevel::kInference;
   std::vector<OpName> ops_;
   std::vector<std::unique_ptr<const TensorType>> types_;  // interned
@@ -140,6 +160,13 @@ class Graph {
   uint32_t num_forward_outputs_ = 0;
 };
 
+// Whether two graphs over one SymContext are the same: names, types, arguments, everything but the numbering of
+// interned types.
+bool SameGraph(const Graph& a, const Graph& b);
+
+// Strides of a dense row-major tensor as text.h leaves them out: suffix products of the sizes.
+std::vector<Sym> RowMajorStrides(SymContext& syms, std::span<const Sym> sizes);
+
 // Calls `f(ValueId)` for every tensor among the arguments, lists included, in order.
 template <typename F>
 void ForEachValue(std::span<const Arg> args, F&& f) {
@@ -147,6 +174,17 @@ void ForEachValue(std::span<const Arg> args, F&& f) {
     if (const auto* ref = std::get_if<ValueRef>(&arg.v)) f(ref->id);
     if (const auto* list = arg.list()) ForEachValue(std::span<const Arg>(*list), f);
   }
+}
+
+// The arguments with every tensor replaced by `f(ValueId)`.
+template <typename F>
+std::vector<Arg> MapValues(std::span<const Arg> args, F&& f) {
+  std::vector<Arg> out(args.begin(), args.end());
+  for (Arg& arg : out) {
+    if (auto* ref = std::get_if<ValueRef>(&arg.v)) ref->id = f(ref->id);
+    if (auto* list = std::get_if<ArgList>(&arg.v)) *list = MapValues(std::span<const Arg>(*list), f);
+  }
+  return out;
 }
 
 }  // namespace kiln
