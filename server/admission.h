@@ -1,0 +1,52 @@
+// What is turned away before it costs anything: bounds of a request, and of how much is compiled at once.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cache/mutex.h"
+#include "proto/compile.pb.h"
+#include "proto/config.pb.h"
+
+namespace kiln {
+
+// ResourceExhausted names the field, its size and the bound; InvalidArgument names a malformed field (a list within a
+// list). Linear in the request. Whether indices and types make sense is the importer's to say.
+absl::Status CheckBounds(const v1::CompileRequest& request, const v1::Config::Limits& limits);
+
+// Counts what is in progress, up to a bound. Thread-safe.
+class Gate {
+ public:
+  // `what` names the bound in refusals.
+  Gate(const char* what, uint32_t bound) : what_(what), bound_(bound) {}
+
+  class Ticket {
+   public:
+    Ticket(Ticket&& other) noexcept : owner_(other.owner_) { other.owner_ = nullptr; }
+    Ticket& operator=(Ticket&&) = delete;
+    ~Ticket() {
+      if (owner_ != nullptr) owner_->Leave();
+    }
+
+   private:
+    friend class Gate;
+    explicit Ticket(Gate* owner) : owner_(owner) {}
+    Gate* owner_;
+  };
+
+  // RefusedError(kResourceExhausted) naming the bound when it is reached.
+  absl::StatusOr<Ticket> Enter();
+
+  uint32_t inside() const;
+
+ private:
+  void Leave();
+
+  const char* const what_;
+  const uint32_t bound_;
+  mutable Mutex mu_;
+  uint32_t inside_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace kiln
