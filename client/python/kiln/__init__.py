@@ -1,0 +1,59 @@
+"""kiln: torch.compile through a compile server.
+
+    model = torch.compile(model, backend="kiln")
+
+See kiln.options for what `options={…}` takes, kiln.logs for KILN_LOGS.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kiln import logs, session
+from kiln.backend import backend
+from kiln.counters import CompiledGraph
+from kiln.counters import counters as _counters
+from kiln.errors import CaptureError, KilnError, KilnWarning, OptionError, ServerError
+
+__version__ = "0.1.0"
+__all__ = [
+    "CaptureError",
+    "CompiledGraph",
+    "KilnError",
+    "KilnWarning",
+    "OptionError",
+    "ServerError",
+    "backend",
+    "counters",
+    "graphs",
+    "reset",
+]
+
+
+def counters() -> dict[str, Any]:
+    """What this process had compiled since it began, or since reset(). One compile is one captured graph, forward and
+    backward together.
+
+    compiles        graphs that the server compiled for this process
+    joined          graphs whose compile another process had begun
+    hits            graphs that were in the server's cache
+    kernels         distinct generated kernels in them
+    launches        launches of generated kernels in their plans
+    external_calls  calls of the host's operators in their plans, by operator
+    fallbacks       reasons, one a graph that runs through the fallback
+    """
+    return _counters.read()
+
+
+def graphs() -> list[CompiledGraph]:
+    """The graphs behind counters(), in order."""
+    return _counters.graphs()
+
+
+def reset() -> None:
+    """Zeroes the counters and forgets the connections. Touches nothing on the server, and no graph that is compiled."""
+    _counters.reset()
+    session.reset()
+
+
+logs.configure()

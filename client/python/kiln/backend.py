@@ -1,0 +1,145 @@
+"""The back end that torch.compile calls: AOTAutograd on this side, everything after it on the server's."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from kiln import session
+from kiln.capture import Capture, capture_inference, capture_joint
+from kiln.counters import counters
+from kiln.errors import CaptureError, KilnError, KilnWarning
+from kiln.guards import EntryState, guard_spec
+from kiln.opaque import BoxedFunction, function_of, split
+from kiln.options import Options
+from kiln.proto import compile_pb2
+
+log = logging.getLogger("kiln.backend")
+
+
+def backend(
+    gm: fx.GraphModule, example_inputs: Sequence[Any], *, mode: str | None = None, options: dict[str, Any] | None = None
+) -> Callable[..., Any]:
+    """`torch.compile(model, backend="kiln", options={…})`; see kiln.options.
+
+    Forward and backward are compiled and loaded when this returns. If any part of that fails, what is returned runs
+    Dynamo's graph in eager mode (or through Inductor), and one KilnWarning gives the reason; with `strict` a KilnError
+    is raised instead. OptionError for a bad option.
+    """
+    resolved = Options.resolve(mode, options)
+    try:
+        return _compile(gm, example_inputs, resolved)
+    except Exception as e:
+        if _is_dynamos_own(e):
+            raise
+        return _fall_back(gm, example_inputs, resolved, e)
+
+
+def _compile(gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options) -> Callable[..., Any]:
+    from torch._dynamo.backends.common import aot_autograd
+
+    _refuse_unsupported_modes(gm)
+    unit = _Unit(options, EntryState.now(example_inputs))
+    # Nothing is donated, so that retain_graph=True works as in eager mode.
+    with torch._functorch.config.patch(donated_buffer=False):
+        compiled: Callable[..., Any] = aot_autograd(
+            fw_compiler=unit.take,
+            bw_compiler=unit.take,
+            inference_compiler=unit.compile_inference,
+            partition_fn=unit.compile_joint,
+            decompositions={},
+            keep_inference_input_mutations=True,
+        )(gm, example_inputs)
+    return compiled
+
+
+class _Unit:
+    """One compile: the callbacks that AOTAutograd calls, in turn, for one of Dynamo's graphs."""
+
+    def __init__(self, options: Options, entry: EntryState) -> None:
+        self._options = options
+        self._entry = entry
+
+    def compile_joint(
+        self,
+        gm: fx.GraphModule,
+        joint_inputs: Any,
+        *,
+        num_fwd_outputs: int,
+        static_lifetime_input_indices: Sequence[int] | None = None,
+        **_: Any,
+    ) -> tuple[fx.GraphModule, fx.GraphModule]:
+        """AOTAutograd's partitioner: both functions are compiled when it returns."""
+        capture = capture_joint(gm, num_fwd_outputs, _shape_env(joint_inputs))
+        compiled = self._compile(capture, static_lifetime_input_indices or ())
+        forward, backward = compiled.functions
+        return split(capture, compiled.signature, forward, backward)
+
+    def take(self, gm: fx.GraphModule, _example_inputs: Sequence[Any]) -> BoxedFunction:
+        """AOTAutograd's forward and backward compiler."""
+        return function_of(gm)
+
+    def compile_inference(self, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> BoxedFunction:
+        from torch._guards import TracingContext
+
+        metadata = TracingContext.get().fw_metadata
+        capture = capture_inference(gm, _shape_env(example_inputs))
+        compiled = self._compile(capture, metadata.static_input_indices if metadata is not None else ())
+        (function,) = compiled.functions
+        return function
+
+    def _compile(self, capture: Capture, static_inputs: Sequence[int]) -> session.Compiled:
+        request = compile_pb2.CompileRequest(graph=capture.graph, debug=capture.debug)
+        request.guards.CopyFrom(guard_spec(capture, self._entry, static_inputs))
+        request.options.precision = compile_pb2.Options.Precision.Value(self._options.precision.upper())
+        budget = torch._functorch.config.activation_memory_budget
+        if budget != 1.0:
+            request.options.memory_budget = budget
+        return session.compile_graph(request, self._options)
+
+
+def _shape_env(inputs: Any) -> Any:
+    from torch._guards import detect_fake_mode
+
+    fake_mode = detect_fake_mode(inputs)
+    return fake_mode.shape_env if fake_mode is not None else None
+
+
+def _refuse_unsupported_modes(gm: fx.GraphModule) -> None:
+    if torch._dynamo.config.compiled_autograd or torch._dynamo.compiled_autograd.in_compiled_autograd_region:
+        raise CaptureError("compiled autograd traces the backward, which here is compiled code")
+    for node in gm.graph.nodes:
+        if node.target is torch.ops.higher_order.invoke_subgraph:  # its subgraphs would be shipped one by one
+            raise CaptureError(f"{node.name}: higher-order operator invoke_subgraph is not supported")
+
+
+def _is_dynamos_own(e: Exception) -> bool:
+    """Control flow that belongs to Dynamo: it restarts its analysis."""
+    from torch._dynamo.exc import RestartAnalysis
+
+    return isinstance(e, RestartAnalysis)
+
+
+def _fall_back(
+    gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options, error: Exception
+) -> Callable[..., Any]:
+    reason = str(error) if isinstance(error, KilnError) else f"{type(error).__name__}: {error}"
+    log.debug("falling back", exc_info=error)
+    if options.strict:
+        if isinstance(error, KilnError):
+            raise error
+        raise KilnError(reason) from error
+    counters.add_fallback(reason)
+    warnings.warn(f"kiln: a graph runs through {options.fallback}: {reason}", KilnWarning, stacklevel=2)
+    if options.fallback == "inductor":
+        from torch._dynamo.backends.registry import lookup_backend
+
+        compiled: Callable[..., Any] = lookup_backend("inductor")(gm, list(example_inputs))
+        return compiled
+    eager: Callable[..., Any] = gm.forward
+    return eager

@@ -1,0 +1,70 @@
+"""What this process asked of the server and got back."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections import Counter
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class CompiledGraph:
+    """One captured graph, forward and backward together, as it was served."""
+
+    key: str  # hex
+    outcome: str  # "hit", "compiled" or "joined"
+    artifact: str  # SHA-256 of the artifact, hex
+    shared_object: str  # likewise; empty where there are no kernels
+    server_seconds: float
+    client_seconds: float
+    kernels: tuple[str, ...]  # kernel keys, hex
+    launches: int  # generated kernels that the plans launch
+    external_calls: dict[str, int]  # by op, in the plans
+
+
+class Counters:
+    """Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._graphs: list[CompiledGraph] = []
+        self._fallbacks: list[str] = []
+
+    def add(self, graph: CompiledGraph) -> None:
+        with self._lock:
+            self._graphs.append(graph)
+
+    def add_fallback(self, reason: str) -> None:
+        with self._lock:
+            self._fallbacks.append(reason)
+
+    def reset(self) -> None:
+        with self._lock:
+            self._graphs.clear()
+            self._fallbacks.clear()
+
+    def graphs(self) -> list[CompiledGraph]:
+        with self._lock:
+            return list(self._graphs)
+
+    def read(self) -> dict[str, Any]:
+        """See kiln.counters()."""
+        with self._lock:
+            graphs, fallbacks = list(self._graphs), list(self._fallbacks)
+        outcomes = Counter(g.outcome for g in graphs)
+        external: Counter[str] = Counter()
+        for g in graphs:
+            external.update(g.external_calls)
+        return {
+            "compiles": outcomes["compiled"],
+            "joined": outcomes["joined"],
+            "hits": outcomes["hit"],
+            "kernels": len({k for g in graphs for k in g.kernels}),
+            "launches": sum(g.launches for g in graphs),
+            "external_calls": dict(sorted(external.items())),
+            "fallbacks": fallbacks,
+        }
+
+
+counters = Counters()

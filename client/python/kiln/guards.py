@@ -1,0 +1,148 @@
+"""What must hold for an artifact to be valid, as a kiln.v1.GuardSpec: a part of its key.
+
+Reads sizes only as expressions: evaluating a condition on a SymInt would add a guard to the user's function.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from kiln.capture import Capture
+from kiln.proto import graph_pb2
+from kiln.symbols import SymTableBuilder
+from kiln.tensors import TypeTable
+
+_G = graph_pb2.GuardSpec.InputGuard
+
+
+@dataclasses.dataclass(frozen=True)
+class EntryState:
+    """What only the back end's first frame can see: AOTAutograd traces with grad mode and autocast of its own."""
+
+    requires_grad: tuple[bool, ...]  # one an input of Dynamo's graph
+    globals: tuple[tuple[str, str], ...]  # sorted by name
+
+    @staticmethod
+    def now(example_inputs: Sequence[Any]) -> EntryState:
+        requires_grad = tuple(isinstance(t, torch.Tensor) and t.requires_grad for t in example_inputs)
+        return EntryState(requires_grad, global_state())
+
+
+def global_state() -> tuple[tuple[str, str], ...]:
+    """The settings of torch that a compiled graph may depend on, sorted by name."""
+    state = {
+        "autocast": _autocast(),
+        "default_dtype": str(torch.get_default_dtype()).removeprefix("torch."),
+        "grad_mode": str(torch.is_grad_enabled()),
+        "inference_mode": str(torch.is_inference_mode_enabled()),
+        "matmul_precision": torch.get_float32_matmul_precision(),
+        "mkldnn": str(torch.backends.mkldnn.enabled),
+    }
+    for name, getter in _FLAGS.items():
+        read = getattr(torch._C, getter, None)
+        if read is not None:
+            state[name] = _read(read)
+    return tuple(sorted(state.items()))
+
+
+# Names of private getters, because the public ones refuse to answer where old and new precision settings were mixed.
+_FLAGS = {
+    "cublas_bf16_reduction": "_get_cublas_allow_bf16_reduced_precision_reduction",
+    "cublas_fp16_accumulation": "_get_cublas_allow_fp16_accumulation",
+    "cublas_fp16_reduction": "_get_cublas_allow_fp16_reduced_precision_reduction",
+    "cublas_tf32": "_get_cublas_allow_tf32",
+    "cudnn_tf32": "_get_cudnn_allow_tf32",
+    "cpu_fp16_reduction": "_get_cpu_allow_fp16_reduced_precision_reduction",
+    "deterministic": "_get_deterministic_algorithms",
+    "deterministic_fill": "_get_deterministic_fill_uninitialized_memory",
+    "deterministic_warn_only": "_get_deterministic_algorithms_warn_only",
+    "mkldnn_deterministic": "_get_mkldnn_deterministic",
+    "onednn_tf32": "_get_onednn_allow_tf32",
+}
+
+
+def _read(getter: Callable[[], object]) -> str:
+    try:
+        return str(getter())
+    except RuntimeError:  # torch's answer to mixed settings
+        return "mixed"
+
+
+def _autocast() -> str:
+    enabled = [
+        f"{device}:{str(torch.get_autocast_dtype(device)).removeprefix('torch.')}"
+        for device in ("cpu", "cuda")
+        if torch.is_autocast_enabled(device)
+    ]
+    return ",".join([*enabled, f"cache={torch.is_autocast_cache_enabled()}"]) if enabled else "off"
+
+
+def guard_spec(capture: Capture, entry: EntryState, static_inputs: Iterable[int]) -> graph_pb2.GuardSpec:
+    """Guards of the primals of a captured graph (all inputs, for inference); `static_inputs` are the positions of
+    parameters and buffers."""
+    spec = graph_pb2.GuardSpec()
+    syms = SymTableBuilder(spec.syms, capture.shape_env, with_size_class=False)
+    types = TypeTable(spec.types, syms)
+    inputs = capture.primals or capture.inputs
+    static = frozenset(static_inputs)
+    groups = _alias_groups(inputs)
+    for i, node in enumerate(inputs):
+        value = node.meta["val"]
+        if not isinstance(value, torch.Tensor):
+            spec.inputs.add(kind=_G.SYMINT, type=syms.input_symbol(value))
+            continue
+        spec.inputs.add(
+            kind=_G.TENSOR,
+            type=types.of(value),
+            requires_grad=_requires_grad(node, i, entry),
+            is_static=i in static,
+            alias_group=groups[i],
+        )
+    _predicates(spec, syms, capture)
+    for name, text in entry.globals:
+        spec.globals.add(name=name, value=text)
+    return spec
+
+
+def _alias_groups(inputs: Sequence[fx.Node]) -> list[int]:
+    """1, 2, … for inputs that share a storage with another, numbered by first use; 0 for the others."""
+    members: dict[int, list[int]] = {}
+    for i, node in enumerate(inputs):
+        value = node.meta["val"]
+        if isinstance(value, torch.Tensor):
+            members.setdefault(value.untyped_storage()._cdata, []).append(i)
+    groups = [0] * len(inputs)
+    shared = [m for m in members.values() if len(m) > 1]
+    for number, positions in enumerate(shared, 1):
+        for i in positions:
+            groups[i] = number
+    return groups
+
+
+def _requires_grad(node: fx.Node, position: int, entry: EntryState) -> bool:
+    """AOTAutograd detaches what it traces with; its descriptor says which input of Dynamo's graph it came from."""
+    desc = node.meta.get("desc")
+    while hasattr(desc, "base_of"):
+        desc = desc.base_of
+    index = getattr(desc, "idx", position)
+    return index < len(entry.requires_grad) and entry.requires_grad[index]
+
+
+def _predicates(spec: graph_pb2.GuardSpec, syms: SymTableBuilder, capture: Capture) -> None:
+    """Relations between the inputs' sizes that torch guards on so far. One that cannot be written down is left out: the
+    graph is shipped as traced, so a predicate only tells the server more."""
+    if capture.shape_env is None:
+        return
+    found = set()
+    for guard in capture.shape_env.guards:
+        if guard.expr.free_symbols and syms.knows(guard.expr):
+            predicate = syms.predicate(guard.expr)
+            if predicate is not None:
+                found.add((predicate.op, predicate.lhs, predicate.rhs))
+    for op, lhs, rhs in sorted(found):
+        spec.predicates.add(op=op, lhs=lhs, rhs=rhs)
