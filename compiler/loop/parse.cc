@@ -13,6 +13,9 @@ namespace kiln::loop {
 namespace {
 
 constexpr uint64_t kMaxFootprint = 1 << 22;  // of the index expressions, see SymContext
+// Of all index expressions, the length of the text times the operands of the result: what parsing them costs. A short
+// product of sums can be a long sum.
+constexpr uint64_t kMaxExpressionWork = uint64_t{1} << 28;
 
 // Recursive descent; depth follows the nest, which kMaxNesting bounds. Methods give false once anything failed.
 class Parser {
@@ -108,7 +111,10 @@ class Parser {
         return lex_.Fail(absl::StrCat("axis i", var.index, " is not open here"));
       }
     }
-    if (kernel_.syms->footprint() > kMaxFootprint) return lex_.Fail("index expressions too large altogether");
+    expression_work_ += text.size() * std::min<uint64_t>(kernel_.syms->Weight(*parsed), kMaxExpressionWork);
+    if (kernel_.syms->footprint() > kMaxFootprint || expression_work_ > kMaxExpressionWork) {
+      return lex_.Fail("index expressions too large altogether");
+    }
     sym = *parsed;
     return true;
   }
@@ -275,6 +281,7 @@ class Parser {
   std::vector<bool> defined_;  // by ValueId
   absl::flat_hash_set<AxisId> axes_;
   std::vector<AxisId> open_axes_;
+  uint64_t expression_work_ = 0;
 };
 
 }  // namespace
