@@ -1,0 +1,5 @@
+// A worker process that runs FakeJobs.
+#include "server/testing/fake_jobs.h"
+#include "server/worker_main.h"
+
+int main(int argc, char** argv) { return kiln::WorkerMain(argc, argv, kiln::FakeJobs()); }

@@ -1,0 +1,124 @@
+#include "server/worker_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/frame.h"
+#include "server/worker_main.h"
+
+extern char** environ;
+
+namespace kiln {
+namespace {
+
+// What a worker may know of its surroundings: the compiler's debugging switches, and how to find libraries.
+std::vector<char*> ChildEnvironment() {
+  std::vector<char*> out;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    for (const char* prefix :
+         {"KILN_", "LD_LIBRARY_PATH=", "ASAN_", "LSAN_", "TSAN_", "UBSAN_", "TMPDIR=", "TEST_TMPDIR="}) {
+      if (absl::StartsWith(*variable, prefix)) {
+        out.push_back(*variable);
+        break;
+      }
+    }
+  }
+  out.push_back(nullptr);
+  return out;
+}
+
+// The pid; -1 with errno set. The child has `socket` as kWorkerFd, our stderr, and nothing on stdin and stdout.
+pid_t Spawn(const WorkerCommand& command, int socket) {
+  std::vector<std::string> args = command.argv;
+  args.push_back(absl::StrCat(kWorkerMemoryFlag, command.memory_bytes));
+  std::vector<char*> argv;
+  for (std::string& arg : args) argv.push_back(arg.data());
+  argv.push_back(nullptr);
+  std::vector<char*> environment = ChildEnvironment();
+
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, socket, kWorkerFd);  // clears CLOEXEC on the copy
+  // Descriptors that are not close-on-exec may be somebody else's: an embedding test's, a shell's.
+  posix_spawn_file_actions_addclosefrom_np(&actions, kWorkerFd + 1);
+  posix_spawnattr_t attr;
+  posix_spawnattr_init(&attr);
+  sigset_t none, all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attr, &none);  // our threads block the signals that drain us
+  posix_spawnattr_setsigdefault(&attr, &all);
+  posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  pid_t pid = -1;
+  const int error = posix_spawn(&pid, args[0].c_str(), &actions, &attr, argv.data(), environment.data());
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attr);
+  errno = error;
+  return error == 0 ? pid : -1;
+}
+
+std::string Fate(int status) {
+  if (WIFSIGNALED(status)) {
+    return absl::StrCat("killed by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
+  }
+  return absl::StrCat("exited with status ", WEXITSTATUS(status));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(const WorkerCommand& command,
+                                                                    absl::Duration limit) {
+  int sockets[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
+    return absl::UnavailableError(absl::StrCat("cannot start a worker: socketpair: ", strerror(errno)));
+  }
+  const pid_t pid = Spawn(command, sockets[1]);
+  const int error = errno;
+  close(sockets[1]);
+  if (pid < 0) {
+    close(sockets[0]);
+    return absl::UnavailableError(absl::StrCat("cannot start a worker: ", command.argv[0], ": ", strerror(error)));
+  }
+  std::unique_ptr<WorkerProcess> worker(new WorkerProcess(pid, sockets[0]));
+  const absl::StatusOr<std::string> ready = worker->Receive(absl::Now() + limit);
+  if (!ready.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("a worker did not start: ", ready.status().message(), "; it was ", worker->Reap()));
+  }
+  return worker;
+}
+
+WorkerProcess::~WorkerProcess() {
+  Reap();
+  close(fd_);
+}
+
+absl::Status WorkerProcess::Send(std::string_view job, absl::Time deadline) { return WriteFrame(fd_, job, deadline); }
+
+absl::StatusOr<std::string> WorkerProcess::Receive(absl::Time deadline) { return ReadFrame(fd_, deadline); }
+
+void WorkerProcess::Kill() { kill(pid_, SIGKILL); }
+
+std::string WorkerProcess::Reap() {
+  if (reaped_) return "reaped";
+  int status = 0;
+  // What died by itself keeps its own fate: a signal to a zombie has no effect.
+  Kill();
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  reaped_ = true;
+  return Fate(status);
+}
+
+}  // namespace kiln
