@@ -124,6 +124,9 @@ class _Capturer:
         value: Any = self.gm
         for part in str(node.target).split("."):
             value = getattr(value, part)
+        if isinstance(value, fx.GraphModule):
+            users = ", ".join(_target_name(user.target) for user in node.users)
+            raise CaptureError(f"{users or node.name} is not supported")
         if not isinstance(value, torch.Tensor) or isinstance(value, FakeTensor):
             raise CaptureError(f"attribute {node.target} is a {type(value).__name__}")
         if not value.is_contiguous():

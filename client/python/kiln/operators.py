@@ -11,10 +11,16 @@ from torch import fx
 
 from kiln.errors import CaptureError
 from kiln.symbols import SymTableBuilder
-from kiln.tensors import MEMORY_FORMATS, device_number, dtype_number
+from kiln.tensors import MEMORY_FORMATS, TORCH_MEMORY_FORMATS, device_number, dtype_number
 
 # Writes to an input: what AOTAutograd leaves at the end of a graph. Any other mutating operator is refused.
 COPY = torch.ops.aten.copy_.default
+
+# Schemas give the defaults of such arguments as torch's own numbers.
+_NUMBERED: dict[str, dict[int, Any]] = {
+    "MemoryFormatType": TORCH_MEMORY_FORMATS,
+    "ScalarTypeType": {4: torch.int64},
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,8 +131,9 @@ def _encode_int(out: Any, arg: int, kind: str) -> None:
         out.f = arg
     elif kind == "BoolType":
         out.b = bool(arg)
-    elif kind == "MemoryFormatType":
-        out.memory_format = arg
+    elif kind in _NUMBERED:  # a schema's default
+        value = _NUMBERED[kind].get(arg)
+        _ENCODERS[type(value)](out, value, kind)
     elif not -(1 << 63) <= arg < 1 << 63:
         raise CaptureError(f"integer {arg} does not fit in 64 bits")
     else:

@@ -215,6 +215,7 @@ def _bound(range_: Any, side: str) -> int:
 
 
 def _hint(shape_env: ShapeEnv, s: sympy.Symbol) -> int:
-    values = getattr(shape_env, "backed_var_to_val", None) or getattr(shape_env, "var_to_val", {})
+    name = "backed_var_to_val" if hasattr(shape_env, "backed_var_to_val") else "var_to_val"  # older torch
+    values = getattr(shape_env, name)
     hint = values.get(s)
     return int(hint) if isinstance(hint, sympy.Integer) else 0

@@ -42,9 +42,7 @@ class Interpreter:
                 result = [result]
             for k in range(len(node.result_types)):
                 values[self.first[n] + k] = result[k]
-        return [
-            None if o is None else values[o[1]] if o[0] == "value" else self.size(o[1], symbols) for o in outputs
-        ]
+        return [None if o is None else values[o[1]] if o[0] == "value" else self.size(o[1], symbols) for o in outputs]
 
     def arg(self, arg: graph_pb2.Arg, values: dict[int, Any], symbols: dict[int, int]) -> Any:
         kind = arg.WhichOneof("kind")
