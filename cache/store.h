@@ -20,10 +20,10 @@ namespace kiln {
 
 struct ListRequest {
   Table table = Table::kActions;
-  std::optional<Key> key;         // only this key's records: the members of one set
-  bool all_namespaces = false;    // else those shared and those of the context's namespace; needs `admin`
-  size_t limit = 1000;            // at most so many
-  std::optional<RecordId> after;  // go on after this record (the last one of the page before)
+  std::optional<Key> key = {};         // only this key's records: the members of one set
+  bool all_namespaces = false;         // else those shared and those of the context's namespace; needs `admin`
+  size_t limit = 1000;                 // at most so many
+  std::optional<RecordId> after = {};  // go on after this record (the last one of the page before)
 };
 
 struct ListedRecord {
