@@ -12,9 +12,14 @@ GraphBuilder::GraphBuilder(std::shared_ptr<SymContext> syms, GraphLevel level) :
 }
 
 GraphBuilder GraphBuilder::Like(const Graph& graph) {
-  GraphBuilder builder(graph.shared_syms(), graph.level());
-  builder.graph_->size_classes_ = graph.size_classes_;
+  GraphBuilder builder = PartOf(graph, graph.level());
   builder.SetJointCounts(graph.num_primals(), graph.num_forward_outputs());
+  return builder;
+}
+
+GraphBuilder GraphBuilder::PartOf(const Graph& graph, GraphLevel level) {
+  GraphBuilder builder(graph.shared_syms(), level);
+  builder.graph_->size_classes_ = graph.size_classes_;
   return builder;
 }
 

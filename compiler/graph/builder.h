@@ -35,6 +35,8 @@ class GraphBuilder {
   // A builder for a graph over the same sizes: context, classes, level and the joint counts as in `graph`; nothing
   // else.
   static GraphBuilder Like(const Graph& graph);
+  // The same for a part of `graph` that is a graph of another level: without joint counts.
+  static GraphBuilder PartOf(const Graph& graph, GraphLevel level);
 
   SymContext& syms() { return *graph_->syms_; }
   // As built so far; the same object until Build. References to nodes do not survive AddNode, types do.

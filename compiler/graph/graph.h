@@ -4,6 +4,7 @@
 // Everything is deterministic: two graphs built by the same calls print the same text (text.h).
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -56,7 +57,12 @@ struct Arg {
   bool is_none() const { return std::holds_alternative<std::monostate>(v); }
   bool is_value() const { return std::holds_alternative<ValueRef>(v); }
   const ArgList* list() const { return std::get_if<ArgList>(&v); }
-  friend bool operator==(const Arg&, const Arg&) = default;
+  // Floats are equal if their bits are.
+  friend bool operator==(const Arg& a, const Arg& b) {
+    const double* x = std::get_if<double>(&a.v);
+    const double* y = std::get_if<double>(&b.v);
+    return x && y ? std::bit_cast<uint64_t>(*x) == std::bit_cast<uint64_t>(*y) : a.v == b.v;
+  }
 };
 
 enum class Phase : uint8_t { kForward, kBackward };

@@ -36,6 +36,8 @@ Sym SymContext::Value(uint32_t index, Sym extent) {
   return impl_->OfAtom(impl_->DeclareVar({VarKind::kValue, index}, range, extent));
 }
 
+uint32_t SymContext::NextIndex(VarKind kind) const { return impl_->next_index[static_cast<int>(kind)]; }
+
 Sym SymContext::Add(Sym a, Sym b) { return impl_->Add(a, b); }
 Sym SymContext::Add(std::span<const Sym> terms) { return impl_->AddAll(terms); }
 Sym SymContext::Sub(Sym a, Sym b) { return impl_->Add(a, impl_->Negate(b)); }

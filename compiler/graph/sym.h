@@ -130,6 +130,8 @@ class SymContext {
   std::optional<Sym> Extent(Var var) const;
   SymRange Range(Var var) const;
   size_t size() const;  // expressions interned so far
+  // One more than the highest index declared of this kind: where the numbers of a new kernel's axes or values start.
+  uint32_t NextIndex(VarKind kind) const;
   // For bounding what outside input may build: operands in the text of `s` (saturating), operations nested in each
   // other, and table entries held by the context.
   uint64_t Weight(Sym s) const;

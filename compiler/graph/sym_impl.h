@@ -124,6 +124,7 @@ struct SymContext::Impl {
   Sym Intern(Poly poly);
   Sym InternAtom(AtomOp op, Sym a, Sym b);
   AtomId DeclareVar(Var var, SymRange range, std::optional<Sym> extent);
+  uint32_t next_index[3] = {0, 0, 0};  // by VarKind
   Sym OfAtom(AtomId atom) { return Intern({Term{1, {atom}}}); }
   Sym Const(int64_t value);
   Sym Add(Sym a, Sym b);

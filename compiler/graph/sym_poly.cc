@@ -265,6 +265,8 @@ SymContext::Impl::AtomId SymContext::Impl::DeclareVar(Var var, SymRange range, s
   atom.vars = {var};
   atoms.push_back(std::move(atom));
   vars[var] = {id, OfAtom(id), extent};
+  uint32_t& next = next_index[static_cast<int>(var.kind)];
+  next = std::max(next, var.index + 1);
   return id;
 }
 
