@@ -24,11 +24,10 @@ constexpr uint32_t kUnused = 0xffffffff;
 
 class FunctionBuilder {
  public:
-  FunctionBuilder(const Graph& graph, const FunctionOptions& options, LowerIds& ids, KernelPool& pool)
+  FunctionBuilder(const Graph& graph, const FunctionOptions& options, KernelPool& pool)
       : graph_(graph),
         syms_(graph.syms()),
         options_(options),
-        ids_(ids),
         pool_(pool),
         aliases_(graph),
         table_(syms_, *function_.mutable_syms()),
@@ -39,7 +38,7 @@ class FunctionBuilder {
   absl::StatusOr<v1::Function> Build() {
     AddInputs();
     FindTensors();
-    absl::StatusOr<Fusion> fusion = Fuse(graph_, aliases_, ids_);
+    absl::StatusOr<Fusion> fusion = Fuse(graph_, aliases_);
     if (!fusion.ok()) return fusion.status();
     for (const FusedStep& step : fusion->order) {
       if (options_.cancelled && options_.cancelled()) return absl::CancelledError("the compile was cancelled");
@@ -111,10 +110,10 @@ class FunctionBuilder {
 
   absl::Status AddLaunch(const Group& group) {
     const int64_t origin = graph_.nodes()[group.nodes.front().node].origin;
-    absl::StatusOr<Probe> probe = ProbeGroup(graph_, aliases_, group, ids_);
+    absl::StatusOr<Probe> probe = ProbeGroup(graph_, aliases_, group);
     if (!probe.ok()) return probe.status();
     const Schedule schedule = ChooseSchedule(graph_, group, *probe, options_.target);
-    absl::StatusOr<LoweredKernel> lowered = LowerGroup(graph_, aliases_, group, schedule, ids_);
+    absl::StatusOr<LoweredKernel> lowered = LowerGroup(graph_, aliases_, group, schedule);
     if (!lowered.ok()) return lowered.status();
     if (absl::Status status = loop::Verify(lowered->kernel); !status.ok()) return status;
     for (const ValueId v : group.outputs) AllocateOutput(v);
@@ -277,7 +276,6 @@ class FunctionBuilder {
   const Graph& graph_;
   SymContext& syms_;
   const FunctionOptions& options_;
-  LowerIds& ids_;
   KernelPool& pool_;
   const Aliases aliases_;
   v1::Function function_;
@@ -289,9 +287,9 @@ class FunctionBuilder {
 
 }  // namespace
 
-absl::StatusOr<v1::Function> BuildFunction(const Graph& graph, const FunctionOptions& options, LowerIds& ids,
+absl::StatusOr<v1::Function> BuildFunction(const Graph& graph, const FunctionOptions& options,
                                            KernelPool& pool) {
-  return FunctionBuilder(graph, options, ids, pool).Build();
+  return FunctionBuilder(graph, options, pool).Build();
 }
 
 }  // namespace kiln

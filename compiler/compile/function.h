@@ -20,7 +20,7 @@ struct FunctionOptions {
 };
 
 // Kernels go to `pool`. Deterministic. Test: compile_test.cc.
-absl::StatusOr<v1::Function> BuildFunction(const Graph& graph, const FunctionOptions& options, LowerIds& ids,
+absl::StatusOr<v1::Function> BuildFunction(const Graph& graph, const FunctionOptions& options,
                                            KernelPool& pool);
 
 }  // namespace kiln

@@ -94,7 +94,7 @@ class Planner {
     options_.name = name;
     options_.first_constant = static_cast<uint32_t>(artifact_->constants_size());
     for (const GraphConstant& constant : (*ready)->constants()) artifact_->add_constants()->set_data(constant.data);
-    absl::StatusOr<v1::Function> function = BuildFunction(**ready, options_, ids_, pool_);
+    absl::StatusOr<v1::Function> function = BuildFunction(**ready, options_, pool_);
     if (!function.ok()) return function.status();
     *artifact_->add_functions() = *std::move(function);
     return absl::OkStatus();
@@ -106,7 +106,6 @@ class Planner {
   v1::PlanResult result_;
   v1::Artifact* artifact_ = nullptr;
   FunctionOptions options_;
-  LowerIds ids_;
 };
 
 }  // namespace

@@ -68,6 +68,8 @@ class GraphBuilder {
   void SetJointCounts(uint32_t num_primals, uint32_t num_forward_outputs);
 
   const absl::Status& status() const { return status_; }
+  // For what writes through this builder: remembers a bug as the builder remembers its own.
+  void Fail(const std::string& message);
   absl::StatusOr<std::shared_ptr<const Graph>> Build();
 
  private:
@@ -75,7 +77,6 @@ class GraphBuilder {
   const TensorType* Intern(TensorType type);
   uint32_t InternOp(const OpName& op);
   bool Defined(ValueId value) const { return value < graph_->num_values() && graph_->type(value) != nullptr; }
-  void Fail(const std::string& message);
 
   std::shared_ptr<Graph> graph_;
   NodeContext context_;

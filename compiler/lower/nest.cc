@@ -22,11 +22,11 @@ using loop::AxisKind;
 // axes, one a dim of the space, in which every access is affine in those axes where it can be.
 class GroupLowering {
  public:
-  GroupLowering(const Graph& graph, const Aliases& aliases, const Group& group, const Schedule* schedule, LowerIds& ids)
-      : graph_(graph), syms_(graph.syms()), aliases_(aliases), group_(group), schedule_(schedule), ids_(ids) {
+  GroupLowering(const Graph& graph, const Aliases& aliases, const Group& group, const Schedule* schedule)
+      : graph_(graph), syms_(graph.syms()), aliases_(aliases), group_(group), schedule_(schedule) {
     kernel_.syms = graph.shared_syms();
-    kernel_.first_axis = ids.next_axis;
-    kernel_.first_value = ids.next_value;
+    kernel_.first_axis = syms_.NextIndex(VarKind::kAxis);
+    kernel_.first_value = syms_.NextIndex(VarKind::kValue);
     for (const GroupNode& gn : group.nodes) local_.insert(gn.node);
     b_ = std::make_unique<loop::Builder>(kernel_, kernel_.body);
     e_ = std::make_unique<Evaluator>(graph, aliases, *b_, local_);
@@ -48,7 +48,7 @@ class GroupLowering {
   absl::StatusOr<Probe> Run() {
     Probe probe;
     for (size_t d = 0; d < group_.space.size(); ++d) {
-      at_[d] = syms_.Axis(kernel_.first_axis + kernel_.num_axes++, group_.space[d]);
+      if (!syms_.IsConst(group_.space[d], 1)) at_[d] = syms_.Axis(kernel_.first_axis + kernel_.num_axes++, group_.space[d]);
     }
     probe.axes = at_;
     RunPhases();
@@ -69,8 +69,6 @@ class GroupLowering {
   bool probing() const { return schedule_ == nullptr; }
 
   absl::Status Finish() {
-    ids_.next_axis += kernel_.num_axes;
-    ids_.next_value += kernel_.num_values;
     if (!b_->status().ok()) return b_->status();
     return e_->status();
   }
@@ -131,7 +129,7 @@ class GroupLowering {
     const Sym axis = b_->BeginFor(kind, extent, width, kind == AxisKind::kParallel ? Grain() : Sym{});
     e_->OpenScope();
     ++open_;
-    return axis;
+    return syms_.IsConst(extent, 1) ? syms_.Const(0) : axis;
   }
 
   void CloseLoops(int down_to = 0) {
@@ -321,7 +319,6 @@ class GroupLowering {
   const Aliases& aliases_;
   const Group& group_;
   const Schedule* schedule_;
-  LowerIds& ids_;
   absl::flat_hash_set<NodeId> local_;
   loop::Kernel kernel_;
   std::unique_ptr<loop::Builder> b_;
@@ -341,31 +338,28 @@ std::string Schedule::ToString() const {
   return text;
 }
 
-absl::StatusOr<Probe> ProbeGroup(const Graph& graph, const Aliases& aliases, const Group& group, LowerIds& ids) {
-  return GroupLowering(graph, aliases, group, nullptr, ids).Run();
+absl::StatusOr<Probe> ProbeGroup(const Graph& graph, const Aliases& aliases, const Group& group) {
+  return GroupLowering(graph, aliases, group, nullptr).Run();
 }
 
 absl::StatusOr<LoweredKernel> LowerGroup(const Graph& graph, const Aliases& aliases, const Group& group,
-                                         const Schedule& schedule, LowerIds& ids) {
-  return GroupLowering(graph, aliases, group, &schedule, ids).Lower();
+                                         const Schedule& schedule) {
+  return GroupLowering(graph, aliases, group, &schedule).Lower();
 }
 
-absl::StatusOr<std::vector<OperandAccess>> OperandAccesses(const Graph& graph, const Node& node, const Index& index,
-                                                           LowerIds& ids) {
+absl::StatusOr<std::vector<OperandAccess>> OperandAccesses(const Graph& graph, const Node& node, const Index& index) {
   std::vector<OperandAccess> accesses;
   if (node.def->reduce) return std::vector<OperandAccess>{{Call(graph, node).value(0), index, false}};
   loop::Kernel scratch;
   scratch.syms = graph.shared_syms();
-  scratch.first_axis = ids.next_axis;
-  scratch.first_value = ids.next_value;
+  scratch.first_axis = graph.syms().NextIndex(VarKind::kAxis);
+  scratch.first_value = graph.syms().NextIndex(VarKind::kValue);
   loop::Builder b(scratch, scratch.body);
   NodeElement element(graph, node, index, loop::kNone, b, [&](ValueId value, const Index& at, loop::ValueId mask) {
     accesses.push_back({value, at, mask != loop::kNone});
     return b.ConstBits(graph.type(value)->dtype, 0);
   });
   node.def->lower(element);
-  ids.next_axis += scratch.num_axes;
-  ids.next_value += scratch.num_values;
   if (!b.status().ok()) return b.status();
   return accesses;
 }

@@ -13,12 +13,6 @@
 
 namespace kiln {
 
-// Kernels of one graph share its SymContext while they are lowered, so their axes and values are numbered together.
-struct LowerIds {
-  uint32_t next_axis = 0;
-  uint32_t next_value = 0;
-};
-
 // A node of a group. `full`: computed at every point of the space; otherwise once for each point of the dims that are not reduced.
 // The loops over the reduced dims run one after the other, phase 0, 1 …: a full node can be computed in loop `phase` and later ones, a
 // reduced one before loop `phase`. A reduction is folded in loop `phase` - 1.
@@ -79,10 +73,10 @@ struct Probe {
   std::vector<MemoryAccess> accesses;
   uint32_t operations = 0;  // statements a point
 };
-absl::StatusOr<Probe> ProbeGroup(const Graph& graph, const Aliases& aliases, const Group& group, LowerIds& ids);
+absl::StatusOr<Probe> ProbeGroup(const Graph& graph, const Aliases& aliases, const Group& group);
 
 absl::StatusOr<LoweredKernel> LowerGroup(const Graph& graph, const Aliases& aliases, const Group& group,
-                                         const Schedule& schedule, LowerIds& ids);
+                                         const Schedule& schedule);
 
 // Operand elements that `node` reads for the element at `index` of its result (of its operand, for a reduction), in the order of
 // its record's meaning. Nothing is generated.
@@ -91,7 +85,6 @@ struct OperandAccess {
   Index index;
   bool masked = false;
 };
-absl::StatusOr<std::vector<OperandAccess>> OperandAccesses(const Graph& graph, const Node& node, const Index& index,
-                                                           LowerIds& ids);
+absl::StatusOr<std::vector<OperandAccess>> OperandAccesses(const Graph& graph, const Node& node, const Index& index);
 
 }  // namespace kiln

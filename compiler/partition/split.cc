@@ -152,7 +152,7 @@ std::vector<Sym> BackwardSyms(const Graph& joint, const BackwardWalk& walk, std:
 // Copies a part of the joint graph.
 class Extract {
  public:
-  explicit Extract(const Graph& joint) : joint_(joint), b_(joint.shared_syms(), GraphLevel::kInference) {}
+  explicit Extract(const Graph& joint) : joint_(joint), b_(GraphBuilder::PartOf(joint, GraphLevel::kInference)) {}
 
   void Input(ValueId v) { map_[v] = b_.AddInput(*joint_.type(v)); }
   void Input(Sym s) { b_.AddSymInput(s); }
@@ -183,21 +183,10 @@ class Extract {
 
  private:
   void CopyNode(const Node& node) {
-    std::vector<const TensorType*> types;
-    for (uint32_t r = 0; r < node.num_results; ++r) types.push_back(joint_.type(node.first_result + r));
-    std::vector<Arg> args;
-    for (const Arg& arg : node.args) args.push_back(Mapped(arg));
-    const ValueId first = b_.AddNode(node.def, joint_.op_name(node), std::move(args), types, node.phase, node.recompute, node.origin);
+    std::vector<Arg> args = MapValues(std::span<const Arg>(node.args), [&](ValueId v) { return map_.at(v); });
+    b_.SetContext(NodeContext::Of(node));
+    const ValueId first = b_.AddCopy(joint_, node, std::move(args));
     for (uint32_t r = 0; r < node.num_results; ++r) map_[node.first_result + r] = first + r;
-  }
-  Arg Mapped(const Arg& arg) const {
-    if (const auto* ref = std::get_if<ValueRef>(&arg.v)) return {ValueRef{map_.at(ref->id)}};
-    if (const ArgList* list = arg.list()) {
-      ArgList items;
-      for (const Arg& item : *list) items.push_back(Mapped(item));
-      return {std::move(items)};
-    }
-    return arg;
   }
 
   const Graph& joint_;

@@ -30,11 +30,10 @@ struct Item {
 
 class Fuser {
  public:
-  Fuser(const Graph& graph, const Aliases& aliases, LowerIds& ids, const FusionLimits& limits)
+  Fuser(const Graph& graph, const Aliases& aliases, const FusionLimits& limits)
       : graph_(graph),
         syms_(graph.syms()),
         aliases_(aliases),
-        ids_(ids),
         limits_(limits),
         item_of_(graph.nodes().size(), kNoItem),
         placed_(graph.nodes().size()) {}
@@ -145,7 +144,8 @@ class Fuser {
     item.outer_axes.clear();
     item.outer_sizes.clear();
     for (size_t d = 0; d < space.size(); ++d) {
-      item.axes.push_back(syms_.Axis(ids_.next_axis++, space[d]));
+      const bool one = syms_.IsConst(space[d], 1);
+      item.axes.push_back(one ? syms_.Const(0) : syms_.Axis(syms_.NextIndex(VarKind::kAxis), space[d]));
       if (reduced[d]) continue;
       item.outer_sizes.push_back(space[d]);
       item.outer_axes.push_back(item.axes[d]);
@@ -256,7 +256,7 @@ class Fuser {
     if (!at.full && !(it.group.has_reduction() && count == it.num_outer)) return std::nullopt;
     const Index index = at.full ? Reindex(syms_, it.axes, it.group.space, sizes)
                                 : Reindex(syms_, it.outer_axes, it.outer_sizes, sizes);
-    absl::StatusOr<std::vector<OperandAccess>> accesses = OperandAccesses(graph_, call.node(), index, ids_);
+    absl::StatusOr<std::vector<OperandAccess>> accesses = OperandAccesses(graph_, call.node(), index);
     if (!accesses.ok()) return accesses.status();
     for (OperandAccess& access : *accesses) {
       const NodeId p = graph_.producer(aliases_.root(access.value));
@@ -352,7 +352,8 @@ class Fuser {
     for (const uint32_t i : live) {
       if (missing[i] == 0) ready.push({LastNode(i), i});
     }
-    while (!ready.empty()) {
+    size_t emitted = 0;
+    for (; !ready.empty(); ++emitted) {
       const uint32_t i = ready.top().second;
       ready.pop();
       Emit(i, fusion);
@@ -360,9 +361,7 @@ class Fuser {
         if (--missing[s] == 0) ready.push({LastNode(s), s});
       }
     }
-    size_t emitted = 0;
-    for (const uint32_t i : live) emitted += items_[i].external != kNoNode || !items_[i].group.outputs.empty();
-    if (fusion.order.size() != emitted) return absl::InternalError("fusion made a cycle");
+    if (emitted != live.size()) return absl::InternalError("fusion made a cycle");
     return fusion;
   }
 
@@ -439,7 +438,6 @@ class Fuser {
   const Graph& graph_;
   SymContext& syms_;
   const Aliases& aliases_;
-  LowerIds& ids_;
   const FusionLimits& limits_;
   std::vector<Item> items_;
   std::vector<uint32_t> parent_;     // union-find over items
@@ -451,8 +449,8 @@ class Fuser {
 
 }  // namespace
 
-absl::StatusOr<Fusion> Fuse(const Graph& graph, const Aliases& aliases, LowerIds& ids, const FusionLimits& limits) {
-  return Fuser(graph, aliases, ids, limits).Run();
+absl::StatusOr<Fusion> Fuse(const Graph& graph, const Aliases& aliases, const FusionLimits& limits) {
+  return Fuser(graph, aliases, limits).Run();
 }
 
 }  // namespace kiln

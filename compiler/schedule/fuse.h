@@ -37,6 +37,6 @@ struct Fusion {
 };
 
 // Random and effectful nodes keep the graph's order. Every group has at least one output. Test: fuse_test.cc.
-absl::StatusOr<Fusion> Fuse(const Graph& graph, const Aliases& aliases, LowerIds& ids, const FusionLimits& limits = {});
+absl::StatusOr<Fusion> Fuse(const Graph& graph, const Aliases& aliases, const FusionLimits& limits = {});
 
 }  // namespace kiln

@@ -1,0 +1,127 @@
+#include "compiler/compile/compile.h"
+
+#include <dlfcn.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "compiler/artifact/abi.h"
+#include "compiler/loop/interp.h"
+#include "compiler/loop/text.h"
+
+namespace kiln {
+namespace {
+
+// relu(x * 2 + 1) over f32[s0] (s0 = 8 where it is static).
+v1::CompileRequest ReluAffine(bool dynamic) {
+  v1::CompileRequest request;
+  const std::string symbols = dynamic ? "symbols { min: 2 max: 9223372036854775807 }" : "";
+  const std::string size = dynamic ? "exprs { op: SYMBOL value: 0 }" : "exprs { op: CONST value: 8 }";
+  const std::string sym_input = dynamic ? "inputs { sym: 0 }" : "";
+  const int x = dynamic ? 1 : 0;
+  const auto v = [&](int n) { return std::to_string(x + n); };
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"pb(protocol_version: 1
+           graph {
+             level: INFERENCE
+             syms { )pb" +
+          symbols + size + R"pb( exprs { op: CONST value: 1 } exprs { op: CONST value: 2 } }
+             types { dtype: FLOAT32 device: CPU sizes: 0 strides: 1 }
+             ops { name: "aten.mul.Tensor" schema: "aten::mul.Tensor(Tensor self, Tensor other) -> Tensor" }
+             ops { name: "aten.add.Tensor" schema: "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor" }
+             ops { name: "aten.relu.default" schema: "aten::relu(Tensor self) -> Tensor" })pb" +
+          sym_input + R"pb( inputs { type: 0 }
+             nodes { op: 0 args { value: )pb" + v(0) + R"pb( } args { i: 2 } result_types: 0 }
+             nodes { op: 1 args { value: )pb" + v(1) + R"pb( } args { i: 1 } args { i: 1 } result_types: 0 }
+             nodes { op: 2 args { value: )pb" + v(2) + R"pb( } result_types: 0 }
+             outputs { value: )pb" + v(3) + R"pb( }
+           }
+           target { name: "x86-64-v3" })pb",
+      &request));
+  return request;
+}
+
+class SharedObject {
+ public:
+  explicit SharedObject(const std::string& bytes) {
+    const int fd = memfd_create("kiln", MFD_CLOEXEC);
+    EXPECT_EQ(write(fd, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+    library_ = dlopen(("/proc/self/fd/" + std::to_string(fd)).c_str(), RTLD_NOW | RTLD_LOCAL);
+    EXPECT_NE(library_, nullptr) << dlerror();
+    close(fd);
+  }
+  ~SharedObject() {
+    if (library_ != nullptr) dlclose(library_);
+  }
+  KernelFn* Kernel(const std::string& symbol) const {
+    return reinterpret_cast<KernelFn*>(dlsym(library_, symbol.c_str()));
+  }
+
+ private:
+  void* library_ = nullptr;
+};
+
+TEST(Compile, ReluAffineIsOneKernelAndRightForEverySize) {
+  absl::StatusOr<Compiled> compiled = Compile(ReluAffine(/*dynamic=*/true));
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  ASSERT_EQ(compiled->artifact.kernels_size(), 1);
+  const SharedObject library(compiled->shared_object);
+  KernelFn* kernel = library.Kernel(compiled->artifact.kernels(0).symbol());
+  ASSERT_NE(kernel, nullptr);
+  for (const int64_t n : {1, 2, 7, 8, 16, 17, 1000, 5000, 10000}) {
+    std::vector<float> in(n), out(n, -1);
+    for (int64_t i = 0; i < n; ++i) in[i] = static_cast<float>(i - n / 2) / 3;
+    void* buffers[] = {in.data(), out.data()};
+    int64_t error = 0;
+    // Two threads' worth of ranges; blocks of 4096 iterations.
+    const int64_t extent = (n + 4095) / 4096;
+    kernel(buffers, &n, 0, extent / 2, &error);
+    kernel(buffers, &n, extent / 2, extent, &error);
+    EXPECT_EQ(error, 0);
+    for (int64_t i = 0; i < n; ++i) {
+      const float want = in[i] * 2.0f + 1.0f;
+      EXPECT_EQ(out[i], want > 0 ? want : 0) << n << " " << i;
+    }
+  }
+}
+
+TEST(Compile, ReluAffineReadsAndWritesEachElementOnce) {
+  absl::StatusOr<Compiled> compiled = Compile(ReluAffine(/*dynamic=*/false));
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  ASSERT_EQ(compiled->kernels.size(), 1u);
+  absl::StatusOr<loop::Kernel> kernel = loop::ParseKernel(compiled->kernels[0].text());
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  std::vector<float> in = {-1, -0.25, 0.5, NAN, 0, 1, 2, 3}, out(8);
+  const loop::BufferArg args[] = {{in.data(), 8}, {out.data(), 8}};
+  absl::StatusOr<loop::RunStats> stats = loop::Interpret(*kernel, args, {});
+  ASSERT_TRUE(stats.ok()) << stats.status();
+  EXPECT_EQ(stats->reads, (std::vector<uint64_t>{8, 0}));
+  EXPECT_EQ(stats->writes, (std::vector<uint64_t>{0, 8}));
+  EXPECT_EQ(out[0], 0);
+  EXPECT_EQ(out[1], 0.5);
+  EXPECT_EQ(out[2], 2);
+  EXPECT_TRUE(std::isnan(out[3]));
+}
+
+TEST(Compile, SameRequestSameBytes) {
+  absl::StatusOr<Compiled> a = Compile(ReluAffine(true)), b = Compile(ReluAffine(true));
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_EQ(a->artifact.SerializeAsString(), b->artifact.SerializeAsString());
+  EXPECT_EQ(a->shared_object, b->shared_object);
+}
+
+TEST(Compile, RefusesAnUnknownTarget) {
+  v1::CompileRequest request = ReluAffine(false);
+  request.mutable_target()->set_name("pdp-11");
+  const absl::Status status = Compile(request).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "target.name: unknown target \"pdp-11\"");
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,230 @@
+#include "compiler/schedule/fuse.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "compiler/graph/builder.h"
+#include "compiler/lower/index.h"
+#include "compiler/ops/registry.h"
+#include "compiler/schedule/run_graph.h"
+
+namespace kiln {
+namespace {
+
+// Builds graphs by record name, and runs them fused and one node at a time.
+class Maker {
+ public:
+  Maker() : b(std::make_shared<SymContext>()) {}
+
+  Sym C(int64_t n) { return b.syms().Const(n); }
+  Arg I(int64_t n) { return {C(n)}; }
+  Arg Dims(std::vector<int64_t> dims) {
+    ArgList list;
+    for (const int64_t d : dims) list.push_back(I(d));
+    return {std::move(list)};
+  }
+  Arg Sizes(std::vector<Sym> sizes) {
+    ArgList list;
+    for (const Sym s : sizes) list.push_back({s});
+    return {std::move(list)};
+  }
+  ValueId In(std::vector<Sym> sizes, DType dtype = DType::kFloat32) {
+    TensorType type{.dtype = dtype, .device = DeviceType::kCpu, .sizes = sizes, .strides = {}};
+    type.strides = RowMajorStrides(b.syms(), type.sizes);
+    return b.AddInput(std::move(type));
+  }
+  ValueId In(std::vector<int64_t> sizes, DType dtype = DType::kFloat32) {
+    std::vector<Sym> syms;
+    for (const int64_t s : sizes) syms.push_back(C(s));
+    return In(std::move(syms), dtype);
+  }
+  ValueId Op(const char* name, std::vector<Arg> args) {
+    const OpDef* def = FindOp(name);
+    EXPECT_NE(def, nullptr) << name;
+    Node node{.def = def, .args = args};
+    absl::StatusOr<TypeList> types = InferTypes(Call(b.graph(), node));
+    EXPECT_TRUE(types.ok()) << name << ": " << types.status();
+    GraphBuilder::ResultTypes results(types->begin(), types->end());
+    return b.AddNode({std::string(name), std::string(def->schema)}, def, std::move(args), results);
+  }
+  ValueId Op(const char* name, ValueId x) { return Op(name, {Arg{ValueRef{x}}}); }
+  ValueId Op(const char* name, ValueId x, ValueId y, std::vector<Arg> more = {}) {
+    std::vector<Arg> args = {Arg{ValueRef{x}}, Arg{ValueRef{y}}};
+    args.insert(args.end(), more.begin(), more.end());
+    return Op(name, std::move(args));
+  }
+  ValueId Add(ValueId x, ValueId y) { return Op("add", x, y, {I(1)}); }
+  ValueId View(ValueId x, std::vector<Sym> sizes) { return Op("view", {Arg{ValueRef{x}}, Sizes(std::move(sizes))}); }
+
+  // Fused results equal those of the nodes run one by one, for two vector widths; returns the fused run.
+  GraphRun Check(std::vector<ValueId> outputs, std::vector<int64_t> sizes = {}, double tolerance = 0) {
+    for (const ValueId v : outputs) b.AddOutput(v);
+    absl::StatusOr<std::shared_ptr<const Graph>> graph = b.Build();
+    EXPECT_TRUE(graph.ok()) << graph.status();
+    std::vector<std::string> inputs;
+    std::mt19937 random(7);
+    for (const GraphInput& input : (*graph)->inputs()) {
+      if (input.value == kNoValue) continue;
+      const TensorType& type = *(*graph)->type(input.value);
+      const int64_t n = *(*graph)->syms().Eval(StorageSize((*graph)->syms(), type), [&](Var v) -> std::optional<int64_t> {
+        return sizes[v.index];
+      });
+      std::string bytes(n * ByteSize(type.dtype), '\0');
+      for (int64_t i = 0; i < n; ++i) {
+        const float x = std::uniform_real_distribution<float>(-2, 2)(random);
+        if (type.dtype == DType::kFloat32) std::memcpy(&bytes[i * 4], &x, 4);
+        if (type.dtype == DType::kBFloat16) std::memcpy(&bytes[i * 2], reinterpret_cast<const char*>(&x) + 2, 2);
+      }
+      inputs.push_back(std::move(bytes));
+    }
+    RunGraphOptions one{.limits = {.group_nodes = 1}, .target = {.vector_bytes = 16}, .sizes = sizes};
+    absl::StatusOr<GraphRun> want = RunGraph(**graph, inputs, one);
+    EXPECT_TRUE(want.ok()) << want.status();
+    GraphRun run;
+    for (const uint32_t bytes : {16, 64}) {
+      RunGraphOptions fused{.limits = {}, .target = {.vector_bytes = bytes}, .sizes = sizes};
+      absl::StatusOr<GraphRun> got = RunGraph(**graph, inputs, fused);
+      EXPECT_TRUE(got.ok()) << got.status();
+      if (!got.ok() || !want.ok()) return run;
+      for (size_t o = 0; o < outputs.size(); ++o) Compare(want->outputs[o], got->outputs[o], tolerance, got->kernels);
+      run = *std::move(got);
+    }
+    return run;
+  }
+
+  static void Compare(const std::string& want, const std::string& got, double tolerance, const std::vector<std::string>& kernels) {
+    ASSERT_EQ(want.size(), got.size());
+    if (tolerance == 0) {
+      EXPECT_TRUE(want == got) << kernels.back();
+      return;
+    }
+    for (size_t i = 0; i + 4 <= want.size(); i += 4) {
+      float a, b;
+      std::memcpy(&a, &want[i], 4);
+      std::memcpy(&b, &got[i], 4);
+      ASSERT_NEAR(a, b, tolerance * std::max(1.0f, std::fabs(a))) << i / 4 << "\n" << kernels.back();
+    }
+  }
+
+  GraphBuilder b;
+};
+
+TEST(Fuse, PointwiseChainIsOneKernelOfOneReadAndOneWrite) {
+  Maker m;
+  const ValueId x = m.In({100, 37});
+  const GraphRun run = m.Check({m.Op("relu", m.Add(m.Op("exp", x), m.Op("neg", x)))});
+  EXPECT_EQ(run.kernels.size(), 1u);
+  EXPECT_EQ(run.reads, 3700u);
+  EXPECT_EQ(run.writes, 3700u);
+}
+
+TEST(Fuse, TwoBranchesMeet) {
+  Maker m;
+  const ValueId x = m.In({64, 8}), y = m.In({64, 8});
+  const GraphRun run = m.Check({m.Op("mul", m.Op("exp", x), m.Op("neg", y))});
+  EXPECT_EQ(run.kernels.size(), 1u);
+}
+
+TEST(Fuse, BroadcastBiasAndBothResultsKept) {
+  Maker m;
+  const ValueId x = m.In({3, 5, 40}), bias = m.In({40});
+  const ValueId sum = m.Add(x, bias);
+  const GraphRun run = m.Check({sum, m.Op("relu", sum)});
+  EXPECT_EQ(run.kernels.size(), 1u);
+  EXPECT_EQ(run.writes, 2u * 600);
+}
+
+TEST(Fuse, ThroughReshapes) {
+  Maker m;
+  const ValueId x = m.In({4, 6, 32});
+  const ValueId flat = m.View(m.Op("exp", x), {m.C(24), m.C(32)});
+  const GraphRun run = m.Check({m.View(m.Op("neg", flat), {m.C(4), m.C(6), m.C(2), m.C(16)})});
+  EXPECT_EQ(run.kernels.size(), 1u);
+  EXPECT_EQ(run.reads, 768u);
+}
+
+TEST(Fuse, TransposedReaderReadsMemory) {
+  Maker m;
+  const ValueId x = m.In({16, 24});
+  const ValueId e = m.Op("exp", x);
+  const ValueId t = m.Op("t", e);
+  const GraphRun run = m.Check({m.Op("relu", t)});
+  EXPECT_LE(run.kernels.size(), 2u);
+}
+
+TEST(Fuse, SymbolicSizes) {
+  for (const int64_t n : {2, 7, 100}) {
+    Maker m;
+    const Sym s0 = m.b.AddSize({2, kSymUnbounded});
+    m.b.AddSymInput(s0);
+    const ValueId x = m.In({s0, m.C(48)}), bias = m.In({48});
+    const GraphRun run = m.Check({m.Op("relu", m.Add(m.Op("mul", x, x), bias))}, {n});
+    EXPECT_EQ(run.kernels.size(), 1u);
+    EXPECT_EQ(run.writes, static_cast<uint64_t>(48 * n));
+  }
+}
+
+TEST(Fuse, RowReductionWithProducerAndConsumer) {
+  Maker m;
+  const ValueId x = m.In({20, 100});
+  const ValueId sum = m.Op("sum", {Arg{ValueRef{m.Op("exp", x)}}, m.Dims({1}), Arg{true}, Arg{}});
+  const GraphRun run = m.Check({m.Op("neg", sum)}, {}, 1e-6);
+  EXPECT_EQ(run.kernels.size(), 1u);
+  EXPECT_EQ(run.reads, 2000u);
+  EXPECT_EQ(run.writes, 20u);
+}
+
+TEST(Fuse, RowNormalisationIsOneKernel) {
+  Maker m;
+  const ValueId x = m.In({20, 100});
+  const ValueId sum = m.Op("sum", {Arg{ValueRef{m.Op("mul", x, x)}}, m.Dims({1}), Arg{true}, Arg{}});
+  const GraphRun run = m.Check({m.Op("mul", x, m.Op("rsqrt", sum))}, {}, 1e-6);
+  EXPECT_EQ(run.kernels.size(), 1u);
+}
+
+TEST(Fuse, ColumnReductionStoresItsProducerToo) {
+  Maker m;
+  const ValueId x = m.In({50, 70});
+  const ValueId e = m.Op("exp", x);
+  const ValueId sum = m.Op("sum", {Arg{ValueRef{e}}, m.Dims({0}), Arg{false}, Arg{}});
+  const GraphRun run = m.Check({e, sum}, {}, 1e-6);
+  EXPECT_EQ(run.kernels.size(), 1u);
+  EXPECT_EQ(run.reads, 3500u);
+}
+
+TEST(Fuse, ReductionOverOuterDimsOfThree) {
+  Maker m;
+  const ValueId x = m.In({4, 10, 33});
+  const ValueId flat = m.View(m.Op("exp", x), {m.C(40), m.C(33)});
+  const GraphRun run = m.Check({m.Op("sum", {Arg{ValueRef{flat}}, m.Dims({0}), Arg{true}, Arg{}})}, {}, 1e-6);
+  EXPECT_EQ(run.kernels.size(), 1u);
+}
+
+TEST(Fuse, ReductionOverFirstAndLast) {
+  Maker m;
+  const ValueId x = m.In({4, 10, 33});
+  const GraphRun run = m.Check({m.Op("sum", {Arg{ValueRef{x}}, m.Dims({0, 2}), Arg{false}, Arg{}})}, {}, 1e-6);
+  EXPECT_EQ(run.kernels.size(), 1u);
+}
+
+TEST(Fuse, LowPrecisionRoundsAfterEachOp) {
+  Maker m;
+  const ValueId x = m.In({300}, DType::kBFloat16), y = m.In({300}, DType::kBFloat16);
+  m.Check({m.Add(m.Op("mul", x, y), m.Op("exp", x))});
+}
+
+TEST(Fuse, NoCycleThroughAnotherGroup) {
+  // e is read by a reduction whose result comes back in the other shape: two kernels or one, never a cycle.
+  Maker m;
+  const ValueId x = m.In({8, 16});
+  const ValueId e = m.Op("exp", x);
+  const ValueId t = m.Op("exp", m.Op("t", e));          // another space
+  const ValueId back = m.Op("neg", m.Op("t", t));
+  m.Check({m.Add(e, back)});
+}
+
+}  // namespace
+}  // namespace kiln

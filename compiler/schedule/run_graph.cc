@@ -1,0 +1,96 @@
+#include "compiler/schedule/run_graph.h"
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/loop/interp.h"
+#include "compiler/loop/text.h"
+#include "compiler/loop/verify.h"
+#include "compiler/lower/alias.h"
+#include "compiler/lower/index.h"
+
+namespace kiln {
+namespace {
+
+class Runner {
+ public:
+  Runner(const Graph& graph, const RunGraphOptions& options)
+      : graph_(graph), options_(options), aliases_(graph), memory_(graph.num_values()) {}
+
+  absl::StatusOr<GraphRun> Run(std::vector<std::string> inputs) {
+    size_t next = 0;
+    for (const GraphInput& input : graph_.inputs()) {
+      if (input.value == kNoValue) continue;
+      if (next == inputs.size()) return absl::InvalidArgumentError("too few inputs");
+      memory_[input.value] = std::move(inputs[next++]);
+    }
+    for (const GraphConstant& constant : graph_.constants()) memory_[constant.value] = constant.data;
+    absl::StatusOr<Fusion> fusion = Fuse(graph_, aliases_, options_.limits);
+    if (!fusion.ok()) return fusion.status();
+    for (const FusedStep& step : fusion->order) {
+      if (step.kind == FusedStep::Kind::kExternal) {
+        return absl::InvalidArgumentError(absl::StrCat("node ", step.index, " is an external call"));
+      }
+      if (absl::Status status = RunKernel(fusion->groups[step.index]); !status.ok()) return status;
+    }
+    for (const GraphOutput& out : graph_.outputs()) {
+      if (out.kind == GraphOutput::Kind::kValue) run_.outputs.push_back(memory_[aliases_.root(out.value)]);
+    }
+    return std::move(run_);
+  }
+
+ private:
+  absl::StatusOr<int64_t> Value(Sym s) const {
+    return graph_.syms().Eval(s, [&](Var var) -> std::optional<int64_t> {
+      if (var.kind != VarKind::kSize || var.index >= options_.sizes.size()) return std::nullopt;
+      return options_.sizes[var.index];
+    });
+  }
+
+  absl::Status RunKernel(const Group& group) {
+    absl::StatusOr<Probe> probe = ProbeGroup(graph_, aliases_, group);
+    if (!probe.ok()) return probe.status();
+    run_.schedules.push_back(ChooseSchedule(graph_, group, *probe, options_.target));
+    absl::StatusOr<LoweredKernel> lowered = LowerGroup(graph_, aliases_, group, run_.schedules.back());
+    if (!lowered.ok()) return lowered.status();
+    run_.kernels.push_back(loop::ToText(lowered->kernel));
+    if (absl::Status status = loop::Verify(lowered->kernel); !status.ok()) {
+      return absl::InternalError(absl::StrCat(std::string(status.message()), "\n", run_.kernels.back()));
+    }
+    for (const ValueId v : group.outputs) {
+      absl::StatusOr<int64_t> elements = Value(StorageSize(graph_.syms(), *graph_.type(v)));
+      if (!elements.ok()) return elements.status();
+      memory_[v].assign(std::max<int64_t>(*elements, 0) * ByteSize(graph_.type(v)->dtype), '\xcd');
+    }
+    std::vector<loop::BufferArg> args;
+    for (const ValueId root : lowered->buffers) {
+      args.push_back({memory_[root].data(), static_cast<int64_t>(memory_[root].size()) / ByteSize(graph_.type(root)->dtype)});
+    }
+    std::vector<int64_t> sizes;
+    for (const Sym s : lowered->sizes) {
+      absl::StatusOr<int64_t> size = Value(s);
+      if (!size.ok()) return size.status();
+      sizes.push_back(*size);
+    }
+    absl::StatusOr<loop::RunStats> stats = loop::Interpret(lowered->kernel, args, sizes);
+    if (!stats.ok()) return absl::Status(stats.status().code(), absl::StrCat(std::string(stats.status().message()), "\n", run_.kernels.back()));
+    if (stats->error != 0) return absl::OutOfRangeError("index out of range");
+    for (const uint64_t n : stats->reads) run_.reads += n;
+    for (const uint64_t n : stats->writes) run_.writes += n;
+    return absl::OkStatus();
+  }
+
+  const Graph& graph_;
+  const RunGraphOptions& options_;
+  const Aliases aliases_;
+  std::vector<std::string> memory_;  // per root value
+  GraphRun run_;
+};
+
+}  // namespace
+
+absl::StatusOr<GraphRun> RunGraph(const Graph& graph, std::vector<std::string> inputs, const RunGraphOptions& options) {
+  return Runner(graph, options).Run(std::move(inputs));
+}
+
+}  // namespace kiln
