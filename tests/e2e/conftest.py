@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 import kiln
+import pytest
 import torch
-from daemon import Daemon
+from kiln.testing import Daemon
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from typing import Any
 import kiln
 import pytest
 import torch
-from daemon import Daemon, run_script
+from kiln.testing import Daemon, run_script
 
 
 def f(x: torch.Tensor) -> torch.Tensor:

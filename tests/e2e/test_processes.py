@@ -6,7 +6,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from daemon import Daemon, binary, run_script
+from kiln.testing import Daemon, binary, run_script
 
 
 def test_fork(server: Daemon) -> None:

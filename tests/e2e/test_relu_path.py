@@ -5,7 +5,7 @@ from __future__ import annotations
 import kiln
 import pytest
 import torch
-from daemon import Daemon, run_script
+from kiln.testing import Daemon, run_script
 
 
 def relu(x: torch.Tensor) -> torch.Tensor:

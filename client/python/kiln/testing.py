@@ -1,4 +1,4 @@
-"""A kilnd of the tests' own, and scripts run in processes of their own against it."""
+"""A kilnd of one's own, and scripts in processes of their own: for tests and demonstrations."""
 
 from __future__ import annotations
 
