@@ -26,17 +26,45 @@ Results Binary(Element& e) {
 // integers of 64 bits keep all of them, a symbolic integer is computed, a float becomes an integer by truncation.
 Expr NumberAs(Element& e, size_t i, DType dtype);
 
-// Operand i of an arithmetic record. Eager keeps a lone number, or a 0-dim tensor beside one with dims, in the compute
-// dtype for low-precision floats (bf16 x * 0.1 multiplies by f32 0.1), where other operands are rounded to the promoted
-// dtype first.
+// What Element::operator[] gives for an operand that is a number: rounded to the promoted dtype, widened to its
+// ComputeDType.
+Expr NumberOperand(Element& e, size_t i, DType promoted);
+
+// The second operand of a product or quotient. For low-precision floats eager keeps a lone number, or a 0-dim tensor
+// beside one with dims, in the compute dtype (bf16 x * 0.1 multiplies by f32 0.1); everywhere else operands are rounded
+// to the promoted dtype.
 Expr OpmathOperand(Element& e, size_t i);
 
-// Whether 0 <= or < relations of sizes and indices hold at this element, as bool values.
+// Number parameter i in the compute dtype, rounded to the result's dtype first.
+Expr RoundedNumber(Element& e, size_t i);
+
+// x rounded to `dtype` and widened again: where eager's kernel keeps an intermediate in a low-precision dtype.
+inline Expr RoundTo(DType dtype, Expr x) { return x.Cast(dtype).Cast(x.type()); }
+
+// Tensor argument i broadcast to the result's index, as a bool (not converted as Promote says).
+Expr Condition(Element& e, size_t i);
+
+// The value of a number that .supports = Known<i> has seen not to be symbolic: what a formula is chosen by.
+inline double Parameter(Element& e, size_t i) { return e.call().Number(i); }
+bool IsKnown(const Call& call, size_t i);  // also true of tensors and None
+template <size_t... I>
+bool Known(const Call& call) {
+  return (IsKnown(call, I) && ...);
+}
+
+// e[i] as an i64 index read at `index` of tensor argument i.
+Expr IndexOperand(Element& e, size_t i, std::span<const Sym> index, size_t k = 0);
+// A data-dependent index of a dim of `size`, checked; negative ones count from the end if `wrap`.
+Sym CheckedIndex(Element& e, Expr value, Sym size, bool wrap);
+
+// Sizes and indices as values, and relations of them as bools.
 Expr IndexExpr(Element& e, Sym index);  // i64
 Expr Less(Element& e, Sym a, Sym b);
 Expr LessEqual(Element& e, Sym a, Sym b);
 
-// The index of this element with `index` at dim instead.
+// `index` with dim replaced, without it, and with one put in before it.
 std::vector<Sym> WithDim(std::span<const Sym> index, int64_t dim, Sym replacement);
+std::vector<Sym> WithoutDim(std::span<const Sym> index, int64_t dim);
+std::vector<Sym> InsertDim(std::span<const Sym> index, int64_t dim, Sym inserted);
 
 }  // namespace kiln

@@ -31,21 +31,10 @@ const Index& TheIndex() {
   return *index;
 }
 
-// Loop IR has no complex numbers; float8 and the wider unsigned types are left to the framework.
+// Loop IR has no complex numbers, and float8 arithmetic is left to the framework.
 bool IsComputable(DType dtype) { return !IsComplex(dtype) && (!IsFloat(dtype) || ByteSize(dtype) > 1); }
 
 DTypeSet SetOf(DType dtype) { return dtype == DType::kBool ? kBools : IsFloat(dtype) ? kFloats : kInts; }
-
-// A parameter (alpha, a dim, a flag) must be known when the kernel is built; sizes and operands may be symbolic.
-bool ParametersAreKnown(const Call& call, const Schema& schema) {
-  for (size_t i = 0; i < schema.args.size() && i < call.num_args(); ++i) {
-    const ArgKind kind = schema.args[i].kind;
-    if (kind != ArgKind::kScalar && kind != ArgKind::kFloat && kind != ArgKind::kBool) continue;
-    const Sym* sym = std::get_if<Sym>(&call.arg(i).v);
-    if (sym != nullptr && !call.syms().AsConst(*sym)) return false;
-  }
-  return true;
-}
 
 // Symbolic sizes may be equal by a guard that no expression shows, so only provable differences count.
 bool MayBeEqual(SymContext& syms, std::span<const Sym> a, std::span<const Sym> b) {
@@ -87,20 +76,40 @@ const OpDef* FindTorchOp(std::string_view overload, std::string_view schema) {
   return theirs.ok() && Accepts(SchemaOf(*def), *theirs) ? def : nullptr;
 }
 
+const OpDef* ResolveOp(OpName& op) {
+  const OpDef* def = FindOp(op.name);
+  if (def == nullptr) def = op.schema.empty() ? FindTorchOp(op.name) : FindTorchOp(op.name, op.schema);
+  if (def != nullptr && op.schema.empty()) op.schema = std::string(def->schema);
+  return def;
+}
+
 const Schema& SchemaOf(const OpDef& def) { return *TheIndex().schemas.at(&def); }
 
 bool HasMeaning(const Call& call) {
   const OpDef* def = call.node().def;
   if (def == nullptr || !def->has_meaning()) return false;
+  if (def->supports != nullptr && !def->supports(call)) return false;
+  if (def->view != nullptr) return true;  // of elements of any type
   bool computable = true;
   for (size_t i = 0; i < call.node().num_results; ++i) {
     const TensorType* type = call.graph().type(call.node().first_result + i);
     computable &= type != nullptr && IsComputable(type->dtype);
   }
   ForEachValue(call.node().args, [&](ValueId v) { computable &= IsComputable(call.graph().type(v)->dtype); });
-  if (!computable || !ParametersAreKnown(call, SchemaOf(*def))) return false;
-  if (def->promote != Promote::kNone && (SetOf(PromotedDType(call)) & def->dtypes) == 0) return false;
-  return def->supports == nullptr || def->supports(call);
+  return computable && (def->promote == Promote::kNone || (SetOf(PromotedDType(call)) & def->dtypes) != 0);
+}
+
+Traits TraitsOf(const Call& call) {
+  const OpName& op = call.graph().op_name(call.node());
+  // A record of this overload knows, even if it does not take this version's arguments.
+  const OpDef* def = call.node().def != nullptr ? call.node().def : FindTorchOp(op.name);
+  Traits traits = def != nullptr ? def->traits : Traits{};
+  const absl::StatusOr<Schema> schema = ParseSchema(op.schema);
+  if (call.node().def != nullptr || !schema.ok()) return traits;
+  traits.random |= std::ranges::any_of(schema->args, [](const SchemaArg& a) { return a.kind == ArgKind::kGenerator; });
+  traits.effect |=
+      schema->results.empty() || std::ranges::any_of(schema->args, [](const SchemaArg& a) { return a.written; });
+  return traits;
 }
 
 absl::StatusOr<TypeList> InferTypes(const Call& call) {

@@ -21,12 +21,19 @@ const OpDef* FindOp(std::string_view name);
 const OpDef* FindTorchOp(std::string_view overload, std::string_view schema);
 const OpDef* FindTorchOp(std::string_view overload);
 
+// The record of a node in text form, by kiln's name or torch's overload; gives `op` the record's schema if it has none.
+const OpDef* ResolveOp(OpName& op);
+
 // The record's schema, parsed. A record's schema always parses: registry_test sees to it.
 const Schema& SchemaOf(const OpDef& def);
 
 // Whether the node has a meaning that covers it: its record has one, which takes these element types and arguments.
 // Without, the node runs as an external call.
 bool HasMeaning(const Call& call);
+
+// What the partitioner and the scheduler must know of a node, with or without a record: operators that take a Generator
+// are random, operators that write an argument or give nothing have an effect.
+Traits TraitsOf(const Call& call);
 
 // The types of the results as eager gives them, strides included. InvalidArgument for operands that eager refuses too;
 // also for a node without a record.

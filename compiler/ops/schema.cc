@@ -67,7 +67,7 @@ class Parser {
  private:
   struct Type {
     ArgKind kind = ArgKind::kTensor;
-    bool list = false, optional = false, optional_item = false;
+    bool list = false, optional = false, optional_item = false, written = false;
   };
 
   // Tensor, Tensor(a!), Tensor(a -> *)[], SymInt[2]?, Tensor?[], Tensor|Scalar
@@ -75,7 +75,7 @@ class Parser {
     std::optional<ArgKind> kind = KindFromName(Word());
     if (!kind) return Error("a type");
     Type type{.kind = *kind};
-    if (Take("(")) SkipPast(')');
+    if (Take("(")) type.written = SkipPast(')').find('!') != std::string_view::npos;
     if (Take("|")) {
       if (type.kind != ArgKind::kTensor || Word() != "Scalar") return Error("Tensor|Scalar");
       type.kind = ArgKind::kTensorOrScalar;
@@ -96,7 +96,8 @@ class Parser {
                   .kind = type->kind,
                   .list = type->list,
                   .optional = type->optional,
-                  .optional_item = type->optional_item};
+                  .optional_item = type->optional_item,
+                  .written = type->written};
     if (arg.name.empty()) return Error("an argument's name");
     if (Take("=")) arg.default_text = std::string(Value());
     return arg;
@@ -146,9 +147,12 @@ class Parser {
     return true;
   }
 
-  void SkipPast(char end) {
+  // Through the next `end`; gives what it skips.
+  std::string_view SkipPast(char end) {
+    const size_t begin = at_;
     while (at_ < text_.size() && text_[at_++] != end) {
     }
+    return text_.substr(begin, at_ - begin);
   }
 
   void Skip() {

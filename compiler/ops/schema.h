@@ -37,6 +37,7 @@ struct SchemaArg {
   bool optional = false;       // may be None
   bool optional_item = false;  // Tensor?[]
   bool keyword_only = false;
+  bool written = false;                                    // marked Tensor(a!)
   std::optional<std::string> default_text = std::nullopt;  // "1", "None", "'none'", "[0, 1]"
 };
 

@@ -1,0 +1,250 @@
+// Backwards of activations, as AOTAutograd calls them. Formulas in the order of eager's kernels; bf16 and f16 work in
+// f32 and round once, where a comment does not say otherwise.
+#include <cmath>
+#include <numbers>
+
+#include "compiler/ops/lower_rules.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/ops/shape_rules.h"
+
+namespace kiln {
+namespace {
+
+double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+Results LowerGeluBackward(Element& e) {
+  const Expr g = Operand(e, 0), x = Operand(e, 1);
+  if (e.call().String(2) == "tanh") {
+    constexpr double kBeta = std::numbers::sqrt2 * std::numbers::inv_sqrtpi, kKappa = 0.044715;
+    const Expr square = x * x, inner = kBeta * (x + kKappa * (square * x)), tanh = Tanh(inner);
+    const Expr left = 0.5 * x, right = 1.0 + tanh;
+    const Expr left_derivative = 0.5 * right;
+    const Expr inner_derivative = kBeta * (1.0 + (3 * kKappa) * square);
+    const Expr right_derivative = left * (1.0 - tanh * tanh) * inner_derivative;
+    return {(g * (left_derivative + right_derivative)).id()};
+  }
+  constexpr double kDensityAtZero = std::numbers::inv_sqrtpi / std::numbers::sqrt2;  // 1/sqrt(2*pi)
+  const Expr cdf = 0.5 * (1.0 + Erf(x * (std::numbers::sqrt2 / 2)));
+  const Expr pdf = kDensityAtZero * Exp(x * x * -0.5);
+  return {(g * (cdf + x * pdf)).id()};
+}
+
+double RefGeluBackward(const RefArgs& x) {
+  const double v = x[1];
+  if (x.call.String(2) != "tanh") {
+    const double pdf = std::exp(-v * v / 2) * std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+    return x[0] * (std::erfc(-v * std::numbers::sqrt2 / 2) / 2 + v * pdf);
+  }
+  const double beta = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+  const double s = Sigmoid(2 * beta * (v + 0.044715 * v * v * v));
+  return x[0] * (s + v * s * (1 - s) * 2 * beta * (1 + 3 * 0.044715 * v * v));
+}
+
+Results LowerSigmoidBackward(Element& e) {
+  const Expr g = Operand(e, 0), y = Operand(e, 1);
+  // Eager's f16 kernel, unlike that of bf16, rounds every step.
+  const bool each_step = e.call().result().dtype == DType::kFloat16;
+  const auto rounded = [&](Expr x) { return each_step ? RoundTo(DType::kFloat16, x) : x; };
+  return {(rounded(g * rounded(1.0 - y)) * y).id()};
+}
+
+Results LowerEluBackward(Element& e) {
+  const DType c = e.compute();
+  const Expr g = Operand(e, 0), x = Operand(e, 5);
+  const Expr scale = NumberAs(e, 2, c), input_scale = NumberAs(e, 3, c), negative_scale = NumberAs(e, 1, c) * scale;
+  const bool is_result = e.call().Bool(4);
+  const Expr negative =
+      is_result ? g * input_scale * (x + negative_scale) : g * input_scale * negative_scale * Exp(x * input_scale);
+  return {(x <= 0.0).Select(negative, g * scale).id()};
+}
+
+}  // namespace
+
+// Also relu's: the gradient where self > threshold (or is NaN), else 0.
+KILN_OP(threshold_backward) = {
+    .schema = "threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor",
+    .torch = {"aten.threshold_backward.default"},
+    .promote = Promote::kDefault,
+    .dtypes = kNumbers,
+    .shape = ElementwiseShape,
+    .lower = [](Element& e) -> Results {
+      const Expr g = Operand(e, 0), x = Operand(e, 1);
+      return {(x <= NumberAs(e, 2, e.compute())).Select(g.Const(0), g).id()};
+    },
+    .no_grad = "the gradient of relu's gradient is rarely asked for",
+    .ref = [](const RefArgs& x) { return x[1] <= x[2] ? 0 : x[0]; },
+    .samples = {{-5, 5, false, "threshold=0"}, {-1, 1, true, "threshold=0"}},
+};
+
+KILN_OP(gelu_backward) = {
+    .schema = "gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor",
+    .torch = {"aten.gelu_backward.default"},
+    .promote = Promote::kDefault,
+    .dtypes = kFloats,
+    .shape = ElementwiseShape,
+    .lower = LowerGeluBackward,
+    .ref = RefGeluBackward,
+    .samples = {{-5, 5}, {-5, 5, false, "approximate='tanh'"}},
+    .budget = {.ulp = 8, .floor = 5},
+};
+
+KILN_OP(silu_backward) = {
+    .schema = "silu_backward(Tensor grad_output, Tensor self) -> Tensor",
+    .torch = {"aten.silu_backward.default"},
+    .promote = Promote::kDefault,
+    .dtypes = kFloats,
+    .shape = ElementwiseShape,
+    // Eager's compiler contracts 1 + x * (1 - sigmoid).
+    .lower = [](Element& e) -> Results {
+      const Expr g = Operand(e, 0), x = Operand(e, 1), sigmoid = 1.0 / (1.0 + Exp(-x));
+      return {(g * sigmoid * Fma(x, 1.0 - sigmoid, x.Const(1))).id()};
+    },
+    .ref =
+        [](const RefArgs& x) {
+          const double s = Sigmoid(x[1]);
+          return x[0] * s * (1 + x[1] * Sigmoid(-x[1]));
+        },
+    .samples = {{-10, 10}},
+    .budget = {.ulp = 8, .floor = 10},
+};
+
+KILN_OP(tanh_backward) = {
+    .schema = "tanh_backward(Tensor grad_output, Tensor output) -> Tensor",
+    .torch = {"aten.tanh_backward.default"},
+    .promote = Promote::kDefault,
+    .dtypes = kFloats,
+    .shape = ElementwiseShape,
+    // Eager's compiler contracts 1 - y * y.
+    .lower = [](Element& e) -> Results {
+      const Expr g = Operand(e, 0), y = Operand(e, 1);
+      return {(g * Fma(-y, y, y.Const(1))).id()};
+    },
+    .ref = [](const RefArgs& x) { return x[0] * (1 - x[1] * x[1]); },
+    .samples = {{-1, 1}},
+    .budget = {.ulp = 2, .floor = 1},
+};
+
+KILN_OP(sigmoid_backward) = {
+    .schema = "sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor",
+    .torch = {"aten.sigmoid_backward.default"},
+    .promote = Promote::kDefault,
+    .dtypes = kFloats,
+    .shape = ElementwiseShape,
+    .lower = LowerSigmoidBackward,
+    .ref = [](const RefArgs& x) { return x[0] * (1 - x[1]) * x[1]; },
+    .samples = {{0, 1}},
+    .budget = {.ulp = 3},
+};
+
+KILN_OP(leaky_relu_backward) = {
+    .schema =
+        "leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor",
+    .torch = {"aten.leaky_relu_backward.default"},
+    .promote = Promote::kDefault,
+    .dtypes = kFloats,
+    .shape = ElementwiseShape,
+    .lower = [](Element& e) -> Results {
+      const Expr g = Operand(e, 0);
+      return {(Operand(e, 1) > 0.0).Select(g, g * NumberAs(e, 2, e.compute())).id()};
+    },
+    .ref = [](const RefArgs& x) { return x[1] > 0 ? x[0] : x[0] * x[2]; },
+    .samples = {{-5, 5, false, "negative_slope=0.25, self_is_result=False"}},
+};
+
+KILN_OP(elu_backward) = {
+    .schema =
+        "elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, "
+        "Tensor self_or_result) -> Tensor",
+    .torch = {"aten.elu_backward.default"},
+    .promote = Promote::kDefault,
+    .dtypes = kFloats,
+    .shape = ElementwiseShape,
+    .lower = LowerEluBackward,
+    .ref =
+        [](const RefArgs& x) {
+          const double negative = x[1] * x[2];
+          if (x[5] > 0) return x[0] * x[2];
+          return x[4] != 0 ? x[0] * x[3] * (x[5] + negative) : x[0] * x[3] * negative * std::exp(x[5] * x[3]);
+        },
+    .samples = {{-5, 5, false, "alpha=1.5, scale=1, input_scale=0.5, is_result=False"},
+                {-1, 1, false, "alpha=1.5, scale=1, input_scale=1, is_result=True"}},
+    .budget = {.ulp = 6},
+};
+
+KILN_OP(softplus_backward) = {
+    .schema = "softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor",
+    .torch = {"aten.softplus_backward.default"},
+    .promote = Promote::kDefault,
+    .dtypes = kFloats,
+    .shape = ElementwiseShape,
+    .lower = [](Element& e) -> Results {
+      const Expr g = Operand(e, 0), scaled = Operand(e, 1) * NumberAs(e, 2, e.compute()), z = Exp(scaled);
+      return {(scaled > NumberAs(e, 3, e.compute())).Select(g, g * z / (z + 1.0)).id()};
+    },
+    .ref = [](const RefArgs& x) { return x[1] * x[2] > x[3] ? x[0] : x[0] * Sigmoid(x[1] * x[2]); },
+    .samples = {{-10, 10, false, "beta=1, threshold=20"}, {-10, 10, false, "beta=2, threshold=5"}},
+    .budget = {.ulp = 6},
+};
+
+KILN_OP(hardswish_backward) = {
+    .schema = "hardswish_backward(Tensor grad_output, Tensor self) -> Tensor",
+    .torch = {"aten.hardswish_backward.default"},
+    .promote = Promote::kDefault,
+    .dtypes = kFloats,
+    .shape = ElementwiseShape,
+    .lower = [](Element& e) -> Results {
+      const Expr g = Operand(e, 0), x = Operand(e, 1);
+      const Expr inside = (x < 3.0).Select(g * (x / 3.0 + 0.5), g);
+      return {(x <= -3.0).Select(g.Const(0), inside).id()};
+    },
+    .ref = [](const RefArgs& x) { return x[1] <= -3 ? 0
+                                         : x[1] < 3 ? x[0] * (x[1] / 3 + 0.5)
+                                                    : x[0]; },
+    .samples = {{-5, 5}},
+    .budget = {.ulp = 3, .floor = 5},
+};
+
+KILN_OP(hardsigmoid_backward) = {
+    .schema = "hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor",
+    .torch = {"aten.hardsigmoid_backward.default"},
+    .promote = Promote::kDefault,
+    .dtypes = kFloats,
+    .shape = ElementwiseShape,
+    .lower = [](Element& e) -> Results {
+      const Expr g = Operand(e, 0), x = Operand(e, 1);
+      return {((x > -3.0) & (x < 3.0)).Select(g * (1.0 / 6), g.Const(0)).id()};
+    },
+    .ref = [](const RefArgs& x) { return x[1] > -3 && x[1] < 3 ? x[0] / 6 : 0; },
+    .samples = {{-5, 5}},
+    .budget = {.ulp = 1.5},
+};
+
+KILN_OP(hardtanh_backward) = {
+    .schema = "hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor",
+    .torch = {"aten.hardtanh_backward.default"},
+    .promote = Promote::kDefault,
+    .dtypes = kFloats,
+    .shape = ElementwiseShape,
+    .lower = [](Element& e) -> Results {
+      const Expr g = Operand(e, 0), x = Operand(e, 1);
+      const Expr outside = (x <= NumberAs(e, 2, e.compute())) | (x >= NumberAs(e, 3, e.compute()));
+      return {outside.Select(g.Const(0), g).id()};
+    },
+    .ref = [](const RefArgs& x) { return x[1] <= x[2] || x[1] >= x[3] ? 0 : x[0]; },
+    .samples = {{-5, 5, false, "min_val=-1, max_val=2"}, {-1, 1, true, "min_val=-1, max_val=2"}},
+};
+
+// grad * mask * scale: a dropped element of an infinite gradient is NaN, as in eager.
+KILN_OP(native_dropout_backward) = {
+    .schema = "native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor",
+    .torch = {"aten.native_dropout_backward.default"},
+    .promote = Promote::kDefault,
+    .dtypes = kFloats,
+    .shape = ElementwiseShape,
+    .lower = [](Element& e) -> Results { return {(Operand(e, 0) * Operand(e, 1) * NumberAs(e, 2, e.compute())).id()}; },
+    .ref = [](const RefArgs& x) { return x[0] * x[1] * x[2]; },
+    .samples = {{-5, 5, false, "scale=2"}},
+    .budget = {.ulp = 2},
+};
+
+}  // namespace kiln

@@ -1,0 +1,212 @@
+// Elements picked by other tensors' elements, and the patterns of triangles.
+//
+// Every index is checked: one that is out of range sets the kernel's error word, and the host raises.
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ops/lower_rules.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/ops/shape_rules.h"
+#include "compiler/ops/view_rules.h"
+
+namespace kiln {
+namespace {
+
+bool IsIndexType(DType dtype) { return dtype == DType::kInt64 || dtype == DType::kInt32; }
+
+template <size_t I>
+bool HasIntegerIndex(const Call& call) {
+  return IsIndexType(call.type(I).dtype);
+}
+
+// --- index(self, indices): NumPy's advanced indexing by integers ---
+
+// Where the broadcast dims of the indices go in the result, and which dims of self they replace.
+struct IndexPlan {
+  std::vector<std::optional<size_t>> item;  // one a dim of self: which index tensor picks along it
+  size_t position = 0;                      // of the first broadcast dim in the result
+  size_t broadcast_rank = 0;
+};
+
+IndexPlan PlanIndex(const Call& call) {
+  IndexPlan plan;
+  plan.item.resize(call.type(0).sizes.size());
+  const std::vector<ValueId> indices = call.Values(1);
+  std::optional<size_t> first, last;
+  size_t count = 0;
+  for (size_t k = 0; k < indices.size() && k < plan.item.size(); ++k) {
+    if (indices[k] == kNoValue) continue;
+    plan.item[k] = k;
+    plan.broadcast_rank = std::max(plan.broadcast_rank, call.graph().type(indices[k])->sizes.size());
+    if (!first) first = k;
+    last = k;
+    ++count;
+  }
+  // Adjacent index tensors put their dims in their place, others in front.
+  if (count > 0 && *last - *first + 1 == count) plan.position = *first;
+  return plan;
+}
+
+absl::StatusOr<TypeList> IndexShape(const Call& call) {
+  SymContext& syms = call.syms();
+  const TensorType& self = call.type(0);
+  const std::vector<ValueId> indices = call.Values(1);
+  if (indices.size() > self.sizes.size()) return absl::InvalidArgumentError("index: more index tensors than dims");
+  std::vector<Sym> broadcast;
+  for (ValueId v : indices) {
+    if (v == kNoValue) continue;
+    if (!IsIndexType(call.graph().type(v)->dtype)) return AsImported(call);  // a mask: the data decides the shape
+    absl::StatusOr<std::vector<Sym>> sizes = BroadcastSizes(syms, broadcast, call.graph().type(v)->sizes);
+    if (!sizes.ok()) return sizes.status();
+    broadcast = *std::move(sizes);
+  }
+  const IndexPlan plan = PlanIndex(call);
+  std::vector<Sym> sizes;
+  for (size_t d = 0; d < plan.item.size(); ++d) {
+    if (!plan.item[d]) sizes.push_back(self.sizes[d]);
+  }
+  sizes.insert(sizes.begin() + static_cast<ptrdiff_t>(plan.position), broadcast.begin(), broadcast.end());
+  return TypeList{ContiguousType(syms, self.dtype, self.device, std::move(sizes))};
+}
+
+bool SupportsIndex(const Call& call) {
+  for (ValueId v : call.Values(1)) {
+    if (v != kNoValue && !IsIndexType(call.graph().type(v)->dtype)) return false;
+  }
+  return true;
+}
+
+Results LowerIndex(Element& e) {
+  const Call& call = e.call();
+  const IndexPlan plan = PlanIndex(call);
+  const std::vector<ValueId> indices = call.Values(1);
+  const std::span<const Sym> broadcast_sizes =
+      std::span(call.result().sizes).subspan(plan.position, plan.broadcast_rank);
+  const std::span<const Sym> broadcast_index = e.index().subspan(plan.position, plan.broadcast_rank);
+  std::vector<Sym> at;
+  size_t next = 0;  // dim of the result that the next dim of self without an index tensor comes from
+  for (size_t d = 0; d < plan.item.size(); ++d) {
+    if (next == plan.position) next += plan.broadcast_rank;
+    if (!plan.item[d]) {
+      at.push_back(e.index()[next++]);
+      continue;
+    }
+    const size_t k = *plan.item[d];
+    const std::vector<Sym> index_at =
+        BroadcastIndex(call.syms(), broadcast_index, broadcast_sizes, call.graph().type(indices[k])->sizes);
+    at.push_back(CheckedIndex(e, IndexOperand(e, 1, index_at, k), call.type(0).sizes[d], /*wrap=*/true));
+  }
+  return {e.At(0, at)};
+}
+
+// --- tril, triu ---
+
+// Keeps column - row <= diagonal (lower) or >= diagonal (upper).
+Results LowerTriangle(Element& e, bool lower) {
+  SymContext& syms = e.call().syms();
+  const size_t rank = e.index().size();
+  const Sym row = e.index()[rank - 2], column = e.index()[rank - 1], edge = syms.Add(row, e.call().Int(1));
+  const Expr keep = lower ? LessEqual(e, column, edge) : LessEqual(e, edge, column);
+  return {e.At(0, e.index(), 0, keep.id())};
+}
+
+absl::StatusOr<TypeList> TriangleShape(const Call& call) {
+  const TensorType& self = call.type(0);
+  if (self.rank() < 2) return absl::InvalidArgumentError("a triangle needs at least 2 dims");
+  return TypeList{ContiguousType(call.syms(), self.dtype, self.device, self.sizes)};
+}
+
+}  // namespace
+
+// weight[indices]; padding_idx and the rest only matter to the gradient.
+KILN_OP(embedding) = {
+    .schema =
+        "embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, "
+        "bool sparse=False) -> Tensor",
+    .torch = {"aten.embedding.default"},
+    .promote = Promote::kResult,
+    .supports = HasIntegerIndex<1>,
+    .shape = [](const Call& call) -> absl::StatusOr<TypeList> {
+      const TensorType& weight = call.type(0);
+      if (weight.rank() != 2) return absl::InvalidArgumentError("embedding: the weight has 2 dims");
+      std::vector<Sym> sizes = call.type(1).sizes;
+      sizes.push_back(weight.sizes[1]);
+      return TypeList{ContiguousType(call.syms(), weight.dtype, weight.device, std::move(sizes))};
+    },
+    .lower = [](Element& e) -> Results {
+      const std::span<const Sym> index = e.index();
+      const Expr row = IndexOperand(e, 1, index.first(index.size() - 1));
+      const Sym at[] = {CheckedIndex(e, row, e.call().type(0).sizes[0], /*wrap=*/false), index.back()};
+      return {e.At(0, at)};
+    },
+};
+
+KILN_OP(index) = {
+    .schema = "index(Tensor self, Tensor?[] indices) -> Tensor",
+    .torch = {"aten.index.Tensor", "aten._unsafe_index.Tensor"},
+    .promote = Promote::kResult,
+    .supports = SupportsIndex,
+    .shape = IndexShape,
+    .lower = LowerIndex,
+};
+
+KILN_OP(index_select) = {
+    .schema = "index_select(Tensor self, int dim, Tensor index) -> Tensor",
+    .torch = {"aten.index_select.default"},
+    .promote = Promote::kResult,
+    .supports = [](const Call& call) { return IsIndexType(call.type(2).dtype) && call.type(0).rank() > 0; },
+    .shape = [](const Call& call) -> absl::StatusOr<TypeList> {
+      const TensorType& self = call.type(0);
+      const absl::StatusOr<int64_t> dim = DimArg(call, 1, self.rank());
+      if (!dim.ok()) return dim.status();
+      std::vector<Sym> sizes = self.sizes;
+      if (!sizes.empty()) sizes[*dim] = Numel(call.syms(), call.type(2).sizes);
+      return TypeList{ContiguousType(call.syms(), self.dtype, self.device, std::move(sizes))};
+    },
+    .lower = [](Element& e) -> Results {
+      const int64_t dim = Call::WrapDim(e.call().ConstInt(1), e.call().type(0).rank());
+      const std::vector<Sym> where = e.call().type(2).rank() == 0 ? std::vector<Sym>{} : std::vector{e.index()[dim]};
+      const Sym at = CheckedIndex(e, IndexOperand(e, 2, where), e.call().type(0).sizes[dim], /*wrap=*/false);
+      return {e.At(0, WithDim(e.index(), dim, at))};
+    },
+};
+
+KILN_OP(gather) = {
+    .schema = "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
+    .torch = {"aten.gather.default"},
+    .promote = Promote::kResult,
+    .supports =
+        [](const Call& call) {
+          return IsIndexType(call.type(2).dtype) && call.type(0).rank() > 0 &&
+                 call.type(0).rank() == call.type(2).rank();
+        },
+    .shape = [](const Call& call) -> absl::StatusOr<TypeList> {
+      const absl::StatusOr<int64_t> dim = DimArg(call, 1, call.type(0).rank());
+      if (!dim.ok()) return dim.status();
+      return TypeList{ContiguousType(call.syms(), call.type(0).dtype, call.type(0).device, call.type(2).sizes)};
+    },
+    .lower = [](Element& e) -> Results {
+      const int64_t dim = Call::WrapDim(e.call().ConstInt(1), e.call().type(0).rank());
+      const Sym at = CheckedIndex(e, IndexOperand(e, 2, e.index()), e.call().type(0).sizes[dim], /*wrap=*/false);
+      return {e.At(0, WithDim(e.index(), dim, at))};
+    },
+};
+
+KILN_OP(tril) = {
+    .schema = "tril(Tensor self, SymInt diagonal=0) -> Tensor",
+    .torch = {"aten.tril.default"},
+    .promote = Promote::kResult,
+    .shape = TriangleShape,
+    .lower = [](Element& e) { return LowerTriangle(e, true); },
+};
+
+KILN_OP(triu) = {
+    .schema = "triu(Tensor self, SymInt diagonal=0) -> Tensor",
+    .torch = {"aten.triu.default"},
+    .promote = Promote::kResult,
+    .shape = TriangleShape,
+    .lower = [](Element& e) { return LowerTriangle(e, false); },
+};
+
+}  // namespace kiln
