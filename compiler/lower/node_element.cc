@@ -1,9 +1,9 @@
 #include "compiler/lower/node_element.h"
 
-#include <optional>
 #include <utility>
 #include <vector>
 
+#include "compiler/ops/lower_rules.h"
 #include "compiler/ops/promote.h"
 
 namespace kiln {
@@ -28,13 +28,7 @@ loop::ValueId NodeElement::Raw(size_t i, std::span<const Sym> index, size_t k) {
   return b_.Cast(ComputeDType(b_.TypeOf(value)), value);
 }
 
-// A number takes part in the arithmetic unrounded, as eager's kernels take it (in their opmath type).
-loop::ValueId NodeElement::Number(size_t i) {
-  if (call_.IsFloatNumber(i)) return b_.Const(compute(), call_.Number(i));
-  const Sym number = call_.Int(i);
-  if (const std::optional<int64_t> fixed = call_.syms().AsConst(number)) return b_.ConstInt(compute(), *fixed);
-  return b_.Cast(compute(), b_.Index(number));
-}
+loop::ValueId NodeElement::Number(size_t i) { return NumberOperand(*this, i, promoted_).id(); }
 
 loop::ValueId NodeElement::ReadOperand(size_t i, std::span<const Sym> index, size_t k, loop::ValueId mask) {
   ValueId value = kNoValue;
