@@ -1,0 +1,151 @@
+#include "compiler/codegen/cpu/link.h"
+
+#include <lld/Common/Driver.h>
+#include <llvm/Object/ELFObjectFile.h>
+#include <llvm/Support/FileSystem.h>
+#include <llvm/Support/MemoryBuffer.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <cstring>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "compiler/codegen/cpu/symbol.h"
+
+LLD_HAS_DRIVER(elf)
+
+namespace kiln {
+namespace {
+
+struct Linker {
+  absl::Mutex mutex;
+  bool usable ABSL_GUARDED_BY(mutex) = true;
+};
+
+Linker& TheLinker() {
+  static Linker& linker = *new Linker;  // LLD's state is the process's, and so is this
+  return linker;
+}
+
+absl::Status NoPlace(std::string_view what, int error) {
+  return absl::ResourceExhaustedError(absl::StrCat("link: ", std::string(what), ": ", std::strerror(error)));
+}
+
+// LLD writes to a real file only, so all its files are real: as many as there are objects, which descriptors need not
+// be. Removed with everything in it.
+class PrivateDirectory {
+ public:
+  static absl::StatusOr<PrivateDirectory> Create() {
+    llvm::SmallString<128> path;
+    if (const std::error_code error = llvm::sys::fs::createUniqueDirectory("kiln-link", path)) {
+      return NoPlace("temporary directory", error.value());
+    }
+    return PrivateDirectory(path.str().str());
+  }
+  PrivateDirectory(PrivateDirectory&& other) noexcept : path_(std::exchange(other.path_, "")) {}
+  ~PrivateDirectory() {
+    if (!path_.empty()) llvm::sys::fs::remove_directories(path_);
+  }
+  std::string File(std::string_view name) const { return absl::StrCat(path_, "/", std::string(name)); }
+
+  absl::StatusOr<std::string> Write(std::string_view name, const std::string& content) const {
+    std::string path = File(name);
+    std::error_code error;
+    llvm::raw_fd_ostream stream(path, error);
+    if (error) return NoPlace(path, error.value());
+    stream << content;
+    stream.close();
+    if (stream.has_error()) {
+      const int code = stream.error().value();
+      stream.clear_error();
+      return NoPlace(path, code);
+    }
+    return path;
+  }
+
+ private:
+  explicit PrivateDirectory(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+absl::Status CheckObject(const std::string& object, size_t i) {
+  auto parsed =
+      llvm::object::ObjectFile::createELFObjectFile(llvm::MemoryBufferRef(object, "object"), /*InitContent=*/true);
+  if (!parsed) {
+    return absl::InvalidArgumentError(absl::StrCat("objects[", i, "]: ", llvm::toString(parsed.takeError())));
+  }
+  const auto* elf = llvm::dyn_cast<llvm::object::ELF64LEObjectFile>(parsed->get());
+  if (elf == nullptr || elf->getELFFile().getHeader().e_machine != llvm::ELF::EM_X86_64 ||
+      elf->getELFFile().getHeader().e_type != llvm::ELF::ET_REL) {
+    return absl::InvalidArgumentError(absl::StrCat("objects[", i, "]: not an x86-64 relocatable"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> VersionScript(std::span<const std::string> symbols) {
+  std::string script = "{ global:";
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    if (absl::Status status = codegen::CheckSymbol(symbols[i]); !status.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("symbols[", i, "]: not a C identifier"));
+    }
+    absl::StrAppend(&script, " ", symbols[i], ";");
+  }
+  absl::StrAppend(&script, " local: *; };");
+  return script;
+}
+
+absl::Status RunLld(const std::vector<std::string>& inputs, const std::string& script, const std::string& output) {
+  std::vector<std::string> args = {
+      "ld.lld",          "-shared",          "-z",   "defs", "-z",  "now", "-s", "--threads=1", "--hash-style=gnu",
+      "--build-id=none", "--version-script", script, "-o",   output};
+  args.insert(args.end(), inputs.begin(), inputs.end());
+  std::vector<const char*> argv;
+  for (const std::string& arg : args) argv.push_back(arg.c_str());
+
+  Linker& linker = TheLinker();
+  const absl::MutexLock lock(&linker.mutex);
+  if (!linker.usable) return absl::InternalError("link: LLD cannot run again in this process");
+  std::string log;
+  llvm::raw_string_ostream stream(log);
+  const lld::Result result = lld::lldMain(argv, stream, stream, {{lld::Gnu, &lld::elf::link}});
+  linker.usable = result.canRunAgain;
+  if (!result.canRunAgain) return absl::InternalError(absl::StrCat("link: LLD died: ", stream.str()));
+  if (result.retCode != 0) return absl::InvalidArgumentError(absl::StrCat("link: ", stream.str()));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool LinkerIsUsable() {
+  Linker& linker = TheLinker();
+  const absl::MutexLock lock(&linker.mutex);
+  return linker.usable;
+}
+
+absl::StatusOr<std::string> LinkShared(std::span<const std::string> objects, std::span<const std::string> symbols) {
+  if (objects.empty() || symbols.empty()) return absl::InvalidArgumentError("link: nothing to link");
+  absl::StatusOr<std::string> script = VersionScript(symbols);
+  if (!script.ok()) return script.status();
+  absl::StatusOr<PrivateDirectory> directory = PrivateDirectory::Create();
+  if (!directory.ok()) return directory.status();
+  absl::StatusOr<std::string> script_file = directory->Write("exports", *script);
+  if (!script_file.ok()) return script_file.status();
+  std::vector<std::string> inputs;
+  for (size_t i = 0; i < objects.size(); ++i) {
+    if (absl::Status status = CheckObject(objects[i], i); !status.ok()) return status;
+    absl::StatusOr<std::string> input = directory->Write(absl::StrCat(i, ".o"), objects[i]);
+    if (!input.ok()) return input.status();
+    inputs.push_back(*std::move(input));
+  }
+  const std::string output = directory->File("kernels.so");
+  if (absl::Status status = RunLld(inputs, *script_file, output); !status.ok()) return status;
+  auto linked = llvm::MemoryBuffer::getFile(output);
+  if (!linked) return NoPlace("output", linked.getError().value());
+  return (*linked)->getBuffer().str();
+}
+
+}  // namespace kiln

@@ -1,0 +1,36 @@
+// Loop IR to LLVM IR: one kernel becomes one function with the signature of artifact/abi.h. What is the same for every
+// target is here; a target's machine, passes and file formats are in its own folder (cpu/).
+//
+// Vectors are explicit: a kVector axis is a main loop over full vectors and one masked tail; inside it a value is
+// either uniform (a scalar) or varying (one element a lane). Nothing is left to LLVM's vectorisers.
+#pragma once
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "compiler/loop/ir.h"
+
+namespace llvm {
+class Function;
+class Module;
+}  // namespace llvm
+
+namespace kiln {
+
+// What the instruction set does by itself. The rest is done in integer arithmetic, never by a call outside the module.
+struct EmitTarget {
+  bool fma = true;              // llvm.fma is an instruction
+  bool half_conversion = true;  // fpext and fptrunc between f16 and f32 are instructions
+};
+
+// Adds the function `symbol` to `module`. `kernel` is verified and free of mathlib's functions; expressions that the
+// walk needs are interned in its SymContext. Unimplemented names the operation or axis that has no code here (float8
+// arithmetic, GPU axes); Internal means that `kernel` breaks a rule of ir.h.
+//
+// Storage contract of the function: a written buffer may share storage with a kRead buffer only if it is the same
+// element for element, i.e. every load of the one and every store of the other has the same index expression and both
+// have the same element size. Any other overlap of a written buffer is the host's to exclude.
+absl::StatusOr<llvm::Function*> EmitKernel(const loop::Kernel& kernel, std::string_view symbol,
+                                           const EmitTarget& target, llvm::Module& module);
+
+}  // namespace kiln

@@ -1,0 +1,28 @@
+// Which accesses LLVM may take for independent.
+#pragma once
+
+#include <llvm/IR/Instruction.h>
+#include <llvm/IR/Metadata.h>
+
+#include <vector>
+
+#include "compiler/loop/ir.h"
+
+namespace kiln::codegen {
+
+// Scoped no-alias metadata for a kernel's buffers, by the storage contract of emit.h: a load of a kRead buffer is
+// independent of the stores to a written one unless the two may be the same storage, element for element. So uniform
+// loads leave inner loops.
+class AliasInfo {
+ public:
+  AliasInfo(const loop::Kernel& kernel, llvm::LLVMContext& context);
+
+  void TagLoad(loop::BufferId buffer, llvm::Instruction* load) const;
+  void TagStore(loop::BufferId buffer, llvm::Instruction* store) const;
+
+ private:
+  std::vector<llvm::MDNode*> no_alias_;  // by buffer: scopes that loads of it are independent of, or null
+  std::vector<llvm::MDNode*> scope_;     // by buffer: the scope of stores to it, or null
+};
+
+}  // namespace kiln::codegen

@@ -1,0 +1,84 @@
+// The walk over a kernel's statements; emit.h is its face.
+#pragma once
+
+#include <llvm/IR/Function.h>
+
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "compiler/codegen/emit_alias.h"
+#include "compiler/codegen/emit_control.h"
+#include "compiler/codegen/emit_index.h"
+#include "compiler/codegen/emit_types.h"
+#include "compiler/loop/ir.h"
+
+namespace kiln::codegen {
+
+// Writes one function. Errors stick: after the first one poison is emitted, and Run returns it.
+class KernelEmitter {
+ public:
+  // `function` has the signature of artifact/abi.h and no body yet.
+  KernelEmitter(const loop::Kernel& kernel, const EmitTarget& target, llvm::Function* function);
+
+  absl::Status Run();
+
+ private:
+  // Loads and stores of one place are done where both hold.
+  struct Guard {
+    llvm::Value* uniform = nullptr;  // i1; null: true
+    llvm::Value* lanes = nullptr;    // <lanes x i1>; null: all lanes
+  };
+
+  // emit_kernel.cc
+  void EmitBlock(const loop::Block& block);
+  void EmitLet(const loop::Let& let);
+  void EmitFor(const loop::For& loop);
+  void EmitVectorFor(const loop::For& loop);
+  // One pass over `body` with the loop's counter at `i`: a scope of its own.
+  void EmitIteration(const loop::Axis& axis, llvm::Value* i, const VectorAxis& vector, const loop::Block& body);
+  llvm::Value* SizeParameter(uint32_t index);
+  const LoopValue& ValueOf(loop::ValueId id) const;
+  void Bind(loop::ValueId id, DType type, llvm::Value* value);  // varying if it has lanes
+  // The value in every lane of the vector axis.
+  llvm::Value* InLanes(loop::ValueId id);
+  llvm::Value* Extent(const loop::Axis& axis);  // not negative
+  // Lanes of which the vector axis, from `first` on, is below `extent`.
+  llvm::Value* TailMask(llvm::Value* first, llvm::Value* extent, unsigned lanes);
+  void Fail(absl::Status status);
+
+  // emit_memory.cc
+  llvm::Value* BufferPointer(loop::BufferId buffer);
+  llvm::Value* Scratch(loop::BufferId buffer);
+  llvm::Value* Pointer(loop::BufferId buffer, const IndexPattern& pattern);
+  Guard GuardOf(Sym index, loop::ValueId mask);
+  void EmitLoad(const loop::Let& let);
+  llvm::Value* LoadLanes(const loop::Let& let, const IndexPattern& pattern, llvm::Value* pointer, llvm::Value* mask);
+  void EmitStore(const loop::Store& store);
+  void StoreLanes(const loop::Store& store, const IndexPattern& pattern, llvm::Value* pointer, llvm::Value* mask);
+  void EmitCheckIndex(const loop::Let& let);
+
+  // emit_reduce.cc
+  void EmitReduce(const loop::Reduce& reduce);
+  Values ReduceStep(const loop::Reduce& reduce, llvm::Value* i, llvm::Value* mask, const Values& accumulator);
+  Values ReduceTail(const loop::Reduce& reduce, llvm::Value* begin, llvm::Value* extent, Values accumulators);
+  Values ReduceLanes(const loop::Reduce& reduce, Values tuple);
+  Values Combine(const loop::Reduce& reduce, const Values& a, const Values& b);
+  unsigned ReduceWidth(const loop::Reduce& reduce) const;
+
+  const loop::Kernel& kernel_;
+  SymContext& syms_;
+  llvm::Function* function_;
+  llvm::IRBuilder<> b_;
+  EmitContext context_;
+  IndexEmitter index_;
+  AliasInfo alias_;
+  std::vector<LoopValue> values_;       // by id, less kernel_.first_value
+  std::vector<llvm::Value*> buffers_;   // pointers, once loaded
+  std::vector<int64_t> check_numbers_;  // by value id: the number of a kCheckIndex
+  int nesting_ = 0;
+  int64_t scratch_bytes_ = 0;
+  absl::Status status_;
+};
+
+}  // namespace kiln::codegen

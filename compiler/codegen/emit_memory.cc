@@ -1,0 +1,206 @@
+// Loads, stores and index checks of KernelEmitter.
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/MDBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/codegen/emit_kernel.h"
+
+namespace kiln::codegen {
+namespace {
+
+// Scratch lives on the stack of the thread that runs the kernel.
+constexpr int64_t kMaxScratchBytes = 64 << 10;
+
+llvm::Value* AndMasks(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Value* y) {
+  if (x == nullptr || y == nullptr) return x == nullptr ? y : x;
+  return b.CreateAnd(x, y);
+}
+
+// Memory to register and back: a bool is a byte, any nonzero one is true.
+llvm::Value* FromMemory(llvm::IRBuilderBase& b, DType type, llvm::Value* value) {
+  return type == DType::kBool ? b.CreateICmpNE(value, llvm::Constant::getNullValue(value->getType())) : value;
+}
+
+llvm::Value* ToMemory(llvm::IRBuilderBase& b, DType type, llvm::Value* value) {
+  return type == DType::kBool ? b.CreateZExt(value, TypeLike(b.getInt8Ty(), value)) : value;
+}
+
+}  // namespace
+
+llvm::Value* KernelEmitter::Scratch(loop::BufferId buffer) {
+  const loop::Buffer& info = kernel_.buffers[buffer];
+  const auto size = syms_.AsConst(info.size);
+  if (!size || *size < 0 || *size > kMaxScratchBytes) {
+    Fail(absl::UnimplementedError(
+        absl::StrCat("scratch buffer b", buffer, " of more than ", kMaxScratchBytes, " bytes")));
+    return llvm::PoisonValue::get(b_.getPtrTy());
+  }
+  scratch_bytes_ += *size * ByteSize(info.dtype);
+  if (scratch_bytes_ > kMaxScratchBytes) {
+    Fail(absl::UnimplementedError(absl::StrCat("more than ", kMaxScratchBytes, " bytes of scratch")));
+  }
+  auto* type = llvm::ArrayType::get(MemoryType(b_.getContext(), info.dtype), static_cast<uint64_t>(*size));
+  llvm::AllocaInst* place = b_.CreateAlloca(type);
+  place->setAlignment(llvm::Align(64));
+  return place;
+}
+
+llvm::Value* KernelEmitter::BufferPointer(loop::BufferId buffer) {
+  if (buffer >= buffers_.size()) {
+    Fail(absl::InternalError(absl::StrCat("b", buffer, " is out of range")));
+    return llvm::PoisonValue::get(b_.getPtrTy());
+  }
+  if (buffers_[buffer] != nullptr) return buffers_[buffer];
+  const llvm::IRBuilderBase::InsertPointGuard guard(b_);
+  b_.SetInsertPoint(function_->getEntryBlock().getTerminator());
+  if (kernel_.buffers[buffer].space != loop::Space::kGlobal) return buffers_[buffer] = Scratch(buffer);
+  uint64_t parameter = 0;
+  for (loop::BufferId i = 0; i < buffer; ++i) parameter += kernel_.buffers[i].space == loop::Space::kGlobal;
+  llvm::Value* slot = b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), function_->getArg(0), parameter);
+  return buffers_[buffer] = b_.CreateAlignedLoad(b_.getPtrTy(), slot, llvm::Align(8));
+}
+
+// One pointer, or a vector of them for a gather.
+llvm::Value* KernelEmitter::Pointer(loop::BufferId buffer, const IndexPattern& pattern) {
+  llvm::Value* base = BufferPointer(buffer);
+  llvm::Type* element = MemoryType(b_.getContext(), kernel_.buffers[buffer].dtype);
+  llvm::Value* start = b_.CreateGEP(element, base, pattern.start);
+  if (pattern.kind != IndexPattern::Kind::kGather) return start;
+  return b_.CreateGEP(element, start, pattern.offsets);
+}
+
+KernelEmitter::Guard KernelEmitter::GuardOf(Sym index, loop::ValueId mask) {
+  Guard guard{nullptr, index_.vector_axis().mask};
+  if (mask != loop::kNone) {
+    const LoopValue& value = ValueOf(mask);
+    if (value.varying) {
+      guard.lanes = AndMasks(b_, guard.lanes, value.value);
+    } else {
+      guard.uniform = value.value;
+    }
+  }
+  // A bad index becomes 0, which an empty buffer does not have either.
+  for (const Var var : syms_.Variables(index)) {
+    if (var.kind != VarKind::kValue) continue;
+    const std::optional<Sym> extent = syms_.Extent(var);
+    if (!extent || syms_.RangeOf(*extent).min >= 1) continue;
+    llvm::Value* not_empty = b_.CreateICmpSGT(index_.Uniform(*extent), b_.getInt64(0));
+    guard.uniform = AndMasks(b_, guard.uniform, not_empty);
+  }
+  return guard;
+}
+
+llvm::Value* KernelEmitter::LoadLanes(const loop::Let& let, const IndexPattern& pattern, llvm::Value* pointer,
+                                      llvm::Value* mask) {
+  llvm::Type* element = MemoryType(b_.getContext(), let.type);
+  llvm::Type* vector = WithLanes(element, index_.vector_axis().lanes);
+  const llvm::Align align(static_cast<uint64_t>(ByteSize(let.type)));
+  llvm::Constant* zero = llvm::Constant::getNullValue(vector);
+  llvm::Instruction* load = nullptr;
+  if (pattern.kind == IndexPattern::Kind::kGather) {
+    load = b_.CreateMaskedGather(vector, pointer, align, mask, zero);
+  } else if (mask != nullptr) {
+    load = b_.CreateMaskedLoad(vector, pointer, align, mask, zero);
+  } else {
+    load = b_.CreateAlignedLoad(vector, pointer, align);
+  }
+  alias_.TagLoad(let.buffer, load);
+  return FromMemory(b_, let.type, load);
+}
+
+void KernelEmitter::EmitLoad(const loop::Let& let) {
+  Guard guard = GuardOf(let.index, let.mask);
+  const IndexPattern pattern = index_.Pattern(let.index);
+  llvm::Value* pointer = Pointer(let.buffer, pattern);
+  const bool masked = let.mask != loop::kNone;
+  const bool varying_mask = masked && ValueOf(let.mask).varying;
+  const bool one_element = pattern.kind == IndexPattern::Kind::kUniform;
+  // One element for all lanes: read if any lane wants it (at least one lane is active).
+  if (one_element && varying_mask) guard.uniform = AndMasks(b_, guard.uniform, b_.CreateOrReduce(guard.lanes));
+  const bool varying = !one_element || varying_mask || (masked && ValueOf(let.other).varying);
+
+  llvm::Type* type = WithLanes(RegisterType(b_.getContext(), let.type), varying ? index_.vector_axis().lanes : 1);
+  llvm::Value* other = llvm::Constant::getNullValue(type);
+  if (masked) other = varying ? InLanes(let.other) : ValueOf(let.other).value;
+  auto load = [&]() -> Values {
+    if (!one_element) return {LoadLanes(let, pattern, pointer, guard.lanes)};
+    llvm::Type* element = MemoryType(b_.getContext(), let.type);
+    llvm::Instruction* scalar =
+        b_.CreateAlignedLoad(element, pointer, llvm::Align(static_cast<uint64_t>(ByteSize(let.type))));
+    alias_.TagLoad(let.buffer, scalar);
+    llvm::Value* value = FromMemory(b_, let.type, scalar);
+    return {varying ? Splat(b_, value, index_.vector_axis().lanes) : value};
+  };
+  llvm::Value* value = guard.uniform == nullptr ? load()[0] : EmitIf(b_, guard.uniform, {other}, load)[0];
+  if (varying_mask) value = b_.CreateSelect(ValueOf(let.mask).value, value, other);
+  Bind(let.result, let.type, value);
+}
+
+void KernelEmitter::StoreLanes(const loop::Store& store, const IndexPattern& pattern, llvm::Value* pointer,
+                               llvm::Value* mask) {
+  const DType type = kernel_.buffers[store.buffer].dtype;
+  const llvm::Align align(static_cast<uint64_t>(ByteSize(type)));
+  llvm::Value* value = ToMemory(b_, type, InLanes(store.value));
+  const unsigned lanes = index_.vector_axis().lanes;
+  llvm::Instruction* instruction = nullptr;
+  if (pattern.kind != IndexPattern::Kind::kContiguous) {
+    // Lanes are written in order: at one place the last active lane stays.
+    llvm::Value* pointers = pointer->getType()->isVectorTy() ? pointer : Splat(b_, pointer, lanes);
+    instruction = b_.CreateMaskedScatter(value, pointers, align, mask);
+  } else if (mask != nullptr) {
+    instruction = b_.CreateMaskedStore(value, pointer, align, mask);
+  } else {
+    instruction = b_.CreateAlignedStore(value, pointer, align);
+  }
+  alias_.TagStore(store.buffer, instruction);
+}
+
+void KernelEmitter::EmitStore(const loop::Store& store) {
+  if (ValueOf(store.value).value == nullptr) {
+    return Fail(absl::InternalError(absl::StrCat("v", store.value, " is not defined here")));
+  }
+  const Guard guard = GuardOf(store.index, store.mask);
+  const IndexPattern pattern = index_.Pattern(store.index);
+  llvm::Value* pointer = Pointer(store.buffer, pattern);
+  const bool varying_mask = store.mask != loop::kNone && ValueOf(store.mask).varying;
+  const bool one_element =
+      pattern.kind == IndexPattern::Kind::kUniform && !ValueOf(store.value).varying && !varying_mask;
+  auto write = [&]() -> Values {
+    if (!one_element) {
+      StoreLanes(store, pattern, pointer, guard.lanes);
+      return {};
+    }
+    const DType type = kernel_.buffers[store.buffer].dtype;
+    llvm::Instruction* instruction = b_.CreateAlignedStore(ToMemory(b_, type, ValueOf(store.value).value), pointer,
+                                                           llvm::Align(static_cast<uint64_t>(ByteSize(type))));
+    alias_.TagStore(store.buffer, instruction);
+    return {};
+  };
+  if (guard.uniform == nullptr) {
+    write();
+  } else {
+    EmitIf(b_, guard.uniform, {}, write);
+  }
+}
+
+void KernelEmitter::EmitCheckIndex(const loop::Let& let) {
+  const LoopValue& checked = ValueOf(let.args.empty() ? loop::kNone : let.args[0]);
+  if (checked.value == nullptr || checked.type != DType::kInt64 || index_.IsVarying(let.index)) {
+    return Fail(absl::InternalError(absl::StrCat("operands of check_index v", let.result)));
+  }
+  llvm::Value* extent = Splat(b_, index_.Uniform(let.index), LanesOf(checked.value));
+  llvm::Value* bad = b_.CreateICmpUGE(checked.value, extent);  // negative ones are large
+  llvm::Value* any = bad;
+  if (checked.varying) any = b_.CreateOrReduce(AndMasks(b_, bad, index_.vector_axis().mask));
+  const int64_t word = 1 + check_numbers_[let.result - kernel_.first_value];
+  EmitIf(b_, any, {}, [&]() -> Values {
+    b_.CreateAtomicCmpXchg(function_->getArg(4), b_.getInt64(0), b_.getInt64(word), llvm::Align(8),
+                           llvm::AtomicOrdering::Monotonic, llvm::AtomicOrdering::Monotonic);
+    return {};
+  });
+  llvm::Value* zero = llvm::Constant::getNullValue(checked.value->getType());
+  Bind(let.result, let.type, b_.CreateSelect(bad, zero, checked.value));
+}
+
+}  // namespace kiln::codegen
