@@ -17,7 +17,7 @@ absl::StatusOr<v1::CodegenResult> Codegen(const v1::CodegenJob& job) {
   if (!kernel.ok()) return kernel.status();
   if (absl::Status status = loop::Verify(*kernel); !status.ok()) return status;
   if (absl::Status status = mathlib::Expand(*kernel); !status.ok()) return status;
-  absl::StatusOr<std::string> object = cpu::CompileObject(*kernel, job.kernel().symbol(), job.target());
+  absl::StatusOr<std::string> object = CompileObject(*kernel, job.kernel().symbol(), job.target());
   if (!object.ok()) return object.status();
   v1::CodegenResult result;
   result.set_object(*std::move(object));
@@ -27,7 +27,7 @@ absl::StatusOr<v1::CodegenResult> Codegen(const v1::CodegenJob& job) {
 absl::StatusOr<v1::LinkResult> Link(const v1::LinkJob& job) {
   const std::vector<std::string> objects(job.objects().begin(), job.objects().end());
   const std::vector<std::string> symbols(job.symbols().begin(), job.symbols().end());
-  absl::StatusOr<std::string> shared = cpu::LinkShared(objects, symbols);
+  absl::StatusOr<std::string> shared = LinkShared(objects, symbols);
   if (!shared.ok()) return shared.status();
   v1::LinkResult result;
   result.set_shared_object(*std::move(shared));

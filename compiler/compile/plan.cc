@@ -27,9 +27,11 @@ class Planner {
   }
 
   absl::StatusOr<v1::PlanResult> Run() {
-    const std::optional<cpu::Machine> machine = cpu::FindMachine(request_.target().name());
-    if (!machine) return absl::InvalidArgumentError(absl::StrCat("target.name: unknown target \"", request_.target().name(), "\""));
-    options_.target.vector_bytes = machine->vector_bytes;
+    const CpuMachine* machine = FindCpuMachine(request_.target().name());
+    if (machine == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat("target.name: unknown target \"", request_.target().name(), "\""));
+    }
+    options_.target.vector_bytes = static_cast<uint32_t>(machine->vector_bytes);
     options_.cancelled = context_.cancelled;
     absl::StatusOr<std::shared_ptr<const Graph>> graph = ImportGraph(request_.graph());
     if (!graph.ok()) return graph.status();

@@ -170,7 +170,7 @@ TEST(Fuse, SymbolicSizes) {
 TEST(Fuse, RowReductionWithProducerAndConsumer) {
   Maker m;
   const ValueId x = m.In({20, 100});
-  const ValueId sum = m.Op("sum", {Arg{ValueRef{m.Op("exp", x)}}, m.Dims({1}), Arg{true}, Arg{}});
+  const ValueId sum = m.Op("sum_dim", {Arg{ValueRef{m.Op("exp", x)}}, m.Dims({1}), Arg{true}, Arg{}});
   const GraphRun run = m.Check({m.Op("neg", sum)}, {}, 1e-6);
   EXPECT_EQ(run.kernels.size(), 1u);
   EXPECT_EQ(run.reads, 2000u);
@@ -180,7 +180,7 @@ TEST(Fuse, RowReductionWithProducerAndConsumer) {
 TEST(Fuse, RowNormalisationIsOneKernel) {
   Maker m;
   const ValueId x = m.In({20, 100});
-  const ValueId sum = m.Op("sum", {Arg{ValueRef{m.Op("mul", x, x)}}, m.Dims({1}), Arg{true}, Arg{}});
+  const ValueId sum = m.Op("sum_dim", {Arg{ValueRef{m.Op("mul", x, x)}}, m.Dims({1}), Arg{true}, Arg{}});
   const GraphRun run = m.Check({m.Op("mul", x, m.Op("rsqrt", sum))}, {}, 1e-6);
   EXPECT_EQ(run.kernels.size(), 1u);
 }
@@ -189,7 +189,7 @@ TEST(Fuse, ColumnReductionStoresItsProducerToo) {
   Maker m;
   const ValueId x = m.In({50, 70});
   const ValueId e = m.Op("exp", x);
-  const ValueId sum = m.Op("sum", {Arg{ValueRef{e}}, m.Dims({0}), Arg{false}, Arg{}});
+  const ValueId sum = m.Op("sum_dim", {Arg{ValueRef{e}}, m.Dims({0}), Arg{false}, Arg{}});
   const GraphRun run = m.Check({e, sum}, {}, 1e-6);
   EXPECT_EQ(run.kernels.size(), 1u);
   EXPECT_EQ(run.reads, 3500u);
@@ -199,14 +199,14 @@ TEST(Fuse, ReductionOverOuterDimsOfThree) {
   Maker m;
   const ValueId x = m.In({4, 10, 33});
   const ValueId flat = m.View(m.Op("exp", x), {m.C(40), m.C(33)});
-  const GraphRun run = m.Check({m.Op("sum", {Arg{ValueRef{flat}}, m.Dims({0}), Arg{true}, Arg{}})}, {}, 1e-6);
+  const GraphRun run = m.Check({m.Op("sum_dim", {Arg{ValueRef{flat}}, m.Dims({0}), Arg{true}, Arg{}})}, {}, 1e-6);
   EXPECT_EQ(run.kernels.size(), 1u);
 }
 
 TEST(Fuse, ReductionOverFirstAndLast) {
   Maker m;
   const ValueId x = m.In({4, 10, 33});
-  const GraphRun run = m.Check({m.Op("sum", {Arg{ValueRef{x}}, m.Dims({0, 2}), Arg{false}, Arg{}})}, {}, 1e-6);
+  const GraphRun run = m.Check({m.Op("sum_dim", {Arg{ValueRef{x}}, m.Dims({0, 2}), Arg{false}, Arg{}})}, {}, 1e-6);
   EXPECT_EQ(run.kernels.size(), 1u);
 }
 
