@@ -15,7 +15,8 @@ struct CompileContext {
 };
 
 // Import, passes, partition, fusion, schedules, memory: everything but machine code. InvalidArgument and ResourceExhausted for bad
-// requests; Unimplemented for graphs that kiln can't compile; Internal for its own bugs.
+// requests; Unimplemented for graphs that kiln can't compile; Internal for its own bugs. An error that is
+// about a node of the request's graph names it (graph/node_status.h).
 absl::StatusOr<v1::PlanResult> Plan(const v1::PlanJob& job, const CompileContext& context = {});
 absl::StatusOr<v1::CodegenResult> Codegen(const v1::CodegenJob& job);
 absl::StatusOr<v1::LinkResult> Link(const v1::LinkJob& job);
@@ -27,9 +28,5 @@ struct Compiled {
   std::vector<v1::KernelSource> kernels;
 };
 absl::StatusOr<Compiled> Compile(const v1::CompileRequest& request, const std::string& build = "test");
-
-// Errors may name a node of the request's graph.
-absl::Status AtNode(absl::Status status, int64_t node);
-int64_t NodeOf(const absl::Status& status);  // -1: none
 
 }  // namespace kiln

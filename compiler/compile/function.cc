@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/compile/external.h"
 #include "compiler/compile/sym_table.h"
+#include "compiler/graph/node_status.h"
 #include "compiler/loop/verify.h"
 #include "compiler/lower/alias.h"
 #include "compiler/lower/index.h"
@@ -42,8 +43,10 @@ class FunctionBuilder {
     if (!fusion.ok()) return fusion.status();
     for (const FusedStep& step : fusion->order) {
       if (options_.cancelled && options_.cancelled()) return absl::CancelledError("the compile was cancelled");
-      absl::Status status = step.kind == FusedStep::Kind::kGroup ? AddLaunch(fusion->groups[step.index]) : AddCall(step.index);
-      if (!status.ok()) return status;
+      const bool group = step.kind == FusedStep::Kind::kGroup;
+      const NodeId node = group ? fusion->groups[step.index].nodes.front().node : step.index;
+      const absl::Status status = group ? AddLaunch(fusion->groups[step.index]) : AddCall(node);
+      if (!status.ok()) return AtNode(status, graph_.nodes()[node].origin);
     }
     AddUpdates();
     AddOutputs();

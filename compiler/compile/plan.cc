@@ -11,7 +11,6 @@
 #include "compiler/compile/kernels.h"
 #include "compiler/import/import.h"
 #include "compiler/partition/split.h"
-#include "compiler/pipeline/graph_passes.h"
 
 namespace kiln {
 namespace {
@@ -90,13 +89,11 @@ class Planner {
     for (const GraphUpdate& update : graph.updates()) artifact_->mutable_signature()->add_mutated_inputs(update.input);
   }
 
-  absl::Status AddFunction(const char* name, std::shared_ptr<const Graph> graph) {
-    absl::StatusOr<std::shared_ptr<const Graph>> ready = RunGraphPasses(std::move(graph), context_.cancelled);
-    if (!ready.ok()) return ready.status();
+  absl::Status AddFunction(const char* name, const std::shared_ptr<const Graph>& graph) {
     options_.name = name;
     options_.first_constant = static_cast<uint32_t>(artifact_->constants_size());
-    for (const GraphConstant& constant : (*ready)->constants()) artifact_->add_constants()->set_data(constant.data);
-    absl::StatusOr<v1::Function> function = BuildFunction(**ready, options_, pool_);
+    for (const GraphConstant& constant : graph->constants()) artifact_->add_constants()->set_data(constant.data);
+    absl::StatusOr<v1::Function> function = BuildFunction(*graph, options_, pool_);
     if (!function.ok()) return function.status();
     *artifact_->add_functions() = *std::move(function);
     return absl::OkStatus();
