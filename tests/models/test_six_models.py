@@ -1,0 +1,101 @@
+"""The six models, training and evaluation: eager's results, and every pointwise, view and cast op in generated kernels.
+
+Prints, for each, which operators of the captured graphs were compiled, which run as external calls, and which kiln has
+no record of (`pytest -s`).
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kiln
+import pytest
+import torch
+from kiln import session
+from kiln.testing import Daemon
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from zoo import MODELS
+
+# What may run as external calls: matmul, convolution, attention, pooling, norm, loss, random operators and scatters.
+MAY_BE_EXTERNAL = {
+    f"aten.{name}.default"
+    for name in (
+        "mm", "addmm", "bmm", "baddbmm", "convolution", "convolution_backward",
+        "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention_for_cpu_backward",
+        "_softmax", "_safe_softmax", "_softmax_backward_data",
+        "max_pool2d_with_indices", "max_pool2d_with_indices_backward",
+        "native_layer_norm", "native_layer_norm_backward", "_native_batch_norm_legit_functional",
+        "_native_batch_norm_legit_no_training", "native_batch_norm_backward",
+        "_log_softmax", "_log_softmax_backward_data", "nll_loss_forward", "nll_loss_backward",
+        "native_dropout", "embedding_dense_backward", "index_put", "cumsum",
+    )
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[Daemon]:
+    daemon = Daemon("--workers", "2")
+    daemon.start()
+    yield daemon
+    daemon.close()
+
+
+@pytest.fixture(scope="module")
+def listed(daemon: Daemon) -> set[str]:
+    """Operators that kiln has a record of."""
+    return {torch_name for op in daemon.ctl("ops")["ops"] for torch_name in op.get("torch", [])}
+
+
+def _step(call: Any, model: torch.nn.Module, inputs: dict[str, Any], training: bool) -> list[Any]:
+    """The loss, the logits and, in training, the gradients."""
+    torch.manual_seed(1)
+    if not training:
+        with torch.no_grad():
+            out = call(**inputs)
+        return [out[0], out[1]]
+    out = call(**inputs)
+    out[0].backward()
+    return [out[0].detach(), out[1].detach(), *[p.grad for p in model.parameters()]]
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+@pytest.mark.parametrize("name", MODELS)
+def test_model(name: str, training: bool, daemon: Daemon, listed: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    kiln.reset()
+    captured: Counter[str] = Counter()
+
+    def compile_graph(request: Any, options: Any, original: Any = session.compile_graph) -> Any:
+        captured.update(request.graph.ops[node.op].name for node in request.graph.nodes)
+        return original(request, options)
+
+    monkeypatch.setattr(session, "compile_graph", compile_graph)
+    model, inputs = MODELS[name]()
+    model.train(training)
+    reference = copy.deepcopy(model)
+    options = {"server": daemon.address, "strict": True}
+    actual = _step(torch.compile(model, backend="kiln", dynamic=False, options=options), model, inputs, training)
+    expected = _step(reference, reference, inputs, training)
+    for a, e in zip(actual, expected, strict=True):
+        torch.testing.assert_close(a, e, rtol=1e-4, atol=1e-4 * max(1.0, e.abs().max().item()))
+
+    counters = kiln.counters()
+    external = counters["external_calls"]
+    print(f"\n{name} {'train' if training else 'eval'}: {counters['kernels']} kernels, {counters['launches']} launches")
+    print(f"  compiled  {_list({op: n for op, n in captured.items() if op not in external})}")
+    print(f"  external  {_list(external)}")
+    print(f"  unlisted  {_list({op: n for op, n in captured.items() if op not in listed})}")
+    assert counters["launches"] > 0
+    assert set(external) <= MAY_BE_EXTERNAL, sorted(set(external) - MAY_BE_EXTERNAL)
+
+
+def _list(counts: dict[str, int]) -> str:
+    return ", ".join(f"{op.removeprefix('aten.')} {n}" for op, n in sorted(counts.items())) or "none"
