@@ -142,12 +142,13 @@ struct Sample {
   std::string_view args = {};
 };
 
-// How far `lower` may be from `ref`: `ulp` units in the last place of the compute dtype, taken at |ref| or at `floor`
-// where |ref| is smaller (terms that cancel leave the error of their own size). Rounding to the result's dtype adds
-// half a unit there.
+// How far `lower` may be from `ref`: `ulp` units in the last place of the compute dtype, taken at |ref|, or at `floor`
+// where |ref| is smaller (terms that cancel leave the error of their own size); and, for low-precision results,
+// `result_ulp` units in the last place of their dtype (more than the final half where eager rounds intermediates too).
 struct Budget {
   double ulp = 0.5;
   double floor = 0;
+  double result_ulp = 0.5;
 };
 
 // Element types for which a meaning holds (of the promoted dtype); with others the node runs as an external call.

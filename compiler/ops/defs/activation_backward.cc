@@ -133,7 +133,7 @@ KILN_OP(sigmoid_backward) = {
     .lower = LowerSigmoidBackward,
     .ref = [](const RefArgs& x) { return x[0] * (1 - x[1]) * x[1]; },
     .samples = {{0, 1}},
-    .budget = {.ulp = 3},
+    .budget = {.ulp = 3, .result_ulp = 2},
 };
 
 KILN_OP(leaky_relu_backward) = {

@@ -108,7 +108,7 @@ KILN_OP(pow_scalar) = {
                 {0, 4, false, "exponent=1.75"},
                 {-1, 1, true, "exponent=2"},
                 {-1, 1, true, "exponent=0"}},
-    .budget = {.ulp = 4},
+    .budget = {.ulp = 4, .result_ulp = 1.5},
 };
 
 KILN_OP(pow) = {
