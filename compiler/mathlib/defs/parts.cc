@@ -1,0 +1,82 @@
+#include "compiler/mathlib/defs/parts.h"
+
+namespace kiln::mathlib {
+namespace {
+
+constexpr Format kF32 = {DType::kUInt32, 23, 127, 0x1.8p23, 0x7f800000};
+constexpr Format kF64 = {DType::kUInt64, 52, 1023, 0x1.8p52, 0x7ff0000000000000};
+
+// ln(2) in two parts; the product of the first with an exponent is exact.
+constexpr double kLn2HiF32 = 0x1.62e4p-1, kLn2LoF32 = 0x1.7f7d1cp-20;
+constexpr double kLn2HiF64 = 0x1.62e42feep-1, kLn2LoF64 = 0x1.a39ef35793c76p-33;
+
+}  // namespace
+
+const Format& FormatOf(Expr x) { return x.type() == DType::kFloat32 ? kF32 : kF64; }
+
+Rounded RoundByMagic(Expr x) {
+  const double magic = FormatOf(x).magic;
+  const Expr shifted = x + magic;
+  return {shifted - magic, shifted};
+}
+
+Rounded RoundByMagic(Expr x, double factor) {
+  const double magic = FormatOf(x).magic;
+  const Expr shifted = Fma(x, factor, magic);
+  return {shifted - magic, shifted};
+}
+
+Expr PowerOfTwo(Expr shifted) {
+  const Format& format = FormatOf(shifted);
+  return Bitcast(shifted.type(), (Bitcast(format.bits, shifted) + format.bias) << format.mantissa);
+}
+
+Expr ScaleByPowerOfTwo(Expr p, Expr n) {
+  // Two factors, so that neither leaves the range of exponents; only the last product can round.
+  const Rounded half = RoundByMagic(n, 0.5);
+  const Expr rest = (n - half.value) + FormatOf(p).magic;
+  return p * PowerOfTwo(half.shifted) * PowerOfTwo(rest);
+}
+
+Split SplitExponent(Expr x) {
+  const Format& format = FormatOf(x);
+  const bool is_f32 = x.type() == DType::kFloat32;
+  const double up = is_f32 ? 0x1p23 : 0x1p52;
+  const Expr subnormal = x < (is_f32 ? 0x1p-126 : 0x1p-1022);
+  const Expr bits = Bitcast(format.bits, Select(subnormal, x * up, x));
+  // Moves the border between exponents from 1 to sqrt(1/2).
+  const uint64_t one = is_f32 ? 0x3f800000 : 0x3ff0000000000000, low = is_f32 ? 0x3f3504f3 : 0x3fe6a09e667f3bcd;
+  const Expr moved = bits + bits.Bits(one - low);
+  const Expr m = Bitcast(x.type(), (moved & bits.Bits((uint64_t{1} << format.mantissa) - 1)) + bits.Bits(low));
+  // The biased exponent as the low bits of 2^mantissa.
+  const double shift = is_f32 ? 0x1p23 : 0x1p52;
+  const Expr biased =
+      Bitcast(x.type(), (moved >> format.mantissa) | bits.Bits(is_f32 ? 0x4b000000 : 0x4330000000000000));
+  const Expr bias = Select(subnormal, biased.Like(shift + format.bias + format.mantissa), shift + format.bias);
+  return {m, biased - bias};
+}
+
+Reduced ReduceByLn2(Expr x) {
+  const bool is_f32 = x.type() == DType::kFloat32;
+  const Rounded n = RoundByMagic(x, 0x1.71547652b82fep+0);  // 1 / ln(2)
+  const Expr r = Fma(n.value, is_f32 ? -kLn2HiF32 : -kLn2HiF64, x);
+  return {n, Fma(n.value, is_f32 ? -kLn2LoF32 : -kLn2LoF64, r)};
+}
+
+Double TwoSum(Expr a, Expr b) {
+  const Expr sum = a + b;
+  const Expr b_part = sum - a;
+  return {sum, (a - (sum - b_part)) + (b - b_part)};
+}
+
+Double FastTwoSum(Expr a, Expr b) {
+  const Expr sum = a + b;
+  return {sum, b - (sum - a)};
+}
+
+Double TwoProduct(Expr a, Expr b) {
+  const Expr product = a * b;
+  return {product, Fma(a, b, -product)};
+}
+
+}  // namespace kiln::mathlib

@@ -1,0 +1,15 @@
+// Replaces functions of mathlib by their definitions.
+#pragma once
+
+#include "absl/status/status.h"
+#include "compiler/loop/ir.h"
+
+namespace kiln::mathlib {
+
+// Afterwards no kExp, kLog, kSin, kCos, kTanh, kErf, kRsqrt or kPow is left: only operations that code generation has.
+// If there were any, the kernel is simplified too (loop/simplify.h), so that equal parts of several expansions are
+// shared: sin and cos of one value reduce it once. Near-linear. The kernel must be verified and stays so; Internal if a
+// definition is faulty. Test: expand_test.cc.
+absl::Status Expand(loop::Kernel& kernel);
+
+}  // namespace kiln::mathlib
