@@ -4,6 +4,7 @@
 #include <stop_token>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 
 namespace kiln {
@@ -17,5 +18,8 @@ struct RequestContext {
   absl::Time deadline = absl::InfiniteFuture();  // calls begun after it fail with DeadlineExceeded
   std::stop_token stop;  // requested: waits end with Cancelled; a read or write begun is finished
 };
+
+// Ok while the context has not ended; else Cancelled or DeadlineExceeded.
+absl::Status ContextStatus(const RequestContext& ctx, absl::Time now);
 
 }  // namespace kiln

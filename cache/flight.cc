@@ -148,12 +148,4 @@ void Flight::Abandon(uint64_t term) {
   stop.request_stop();
 }
 
-absl::Status ContextStatus(const RequestContext& ctx, absl::Time now) {
-  if (ctx.stop.stop_requested()) return absl::CancelledError(absl::StrCat("request ", ctx.request_id, ": cancelled"));
-  if (now >= ctx.deadline) {
-    return absl::DeadlineExceededError(absl::StrCat("request ", ctx.request_id, ": out of time"));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace kiln

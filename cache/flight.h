@@ -100,7 +100,4 @@ class Flight {
   std::optional<Value> result_ ABSL_GUARDED_BY(mu_);
 };
 
-// The status of a call whose context has ended, else ok.
-absl::Status ContextStatus(const RequestContext& ctx, absl::Time now);
-
 }  // namespace kiln

@@ -79,8 +79,7 @@ bool LedgerStore::IsComplete(const NewRecord& record) const {
 }
 
 absl::Status LedgerStore::Check(const RequestContext& ctx) const {
-  if (ctx.stop.stop_requested()) return absl::CancelledError("cache: cancelled");
-  if (options_.clock->Now() >= ctx.deadline) return absl::DeadlineExceededError("cache: out of time");
+  if (absl::Status s = ContextStatus(ctx, options_.clock->Now()); !s.ok()) return s;
   if (ctx.ns.empty() || !IsNamespace(ctx.ns)) return absl::InvalidArgumentError("cache: bad namespace in the context");
   return absl::OkStatus();
 }
