@@ -17,10 +17,14 @@ class Module;
 
 namespace kiln {
 
-// What the instruction set does by itself. The rest is done in integer arithmetic, never by a call outside the module.
+// What the instruction set does by itself. The rest is done by other instructions, never by a call outside the module.
 struct EmitTarget {
   bool fma = true;              // llvm.fma is an instruction
   bool half_conversion = true;  // fpext and fptrunc between f16 and f32 are instructions
+  // Smallest element, in bytes, of which vectors are accessed under a mask by instructions; smaller ones, and all if
+  // there is none so large, go lane by lane.
+  int masked_access_bytes = 1;  // contiguous
+  int masked_gather_bytes = 4;  // gather and scatter
 };
 
 // Adds the function `symbol` to `module`. `kernel` is verified and free of mathlib's functions; expressions that the

@@ -50,13 +50,23 @@ class KernelEmitter {
   // emit_memory.cc
   llvm::Value* BufferPointer(loop::BufferId buffer);
   llvm::Value* Scratch(loop::BufferId buffer);
-  llvm::Value* Pointer(loop::BufferId buffer, const IndexPattern& pattern);
+  llvm::Value* Pointer(loop::BufferId buffer, const IndexPattern& pattern);  // of lane 0
   Guard GuardOf(Sym index, loop::ValueId mask);
   void EmitLoad(const loop::Let& let);
   llvm::Value* LoadLanes(const loop::Let& let, const IndexPattern& pattern, llvm::Value* pointer, llvm::Value* mask);
   void EmitStore(const loop::Store& store);
   void StoreLanes(const loop::Store& store, const IndexPattern& pattern, llvm::Value* pointer, llvm::Value* mask);
   void EmitCheckIndex(const loop::Let& let);
+
+  // emit_lanes.cc: masked accesses that are no instruction of the target
+  bool HasMaskedAccess(const IndexPattern& pattern, DType type) const;
+  llvm::Value* LaneSlot(llvm::Type* vector, bool offsets);
+  void ForEachLane(llvm::Value* mask, llvm::function_ref<void(llvm::Value* lane)> body);
+  llvm::Value* LanePointer(llvm::Type* element, const IndexPattern& pattern, llvm::Value* pointer, llvm::Value* lane);
+  llvm::Value* LoadLaneByLane(const loop::Let& let, const IndexPattern& pattern, llvm::Value* pointer,
+                              llvm::Value* mask);
+  void StoreLaneByLane(const loop::Store& store, const IndexPattern& pattern, llvm::Value* pointer, llvm::Value* value,
+                       llvm::Value* mask);
 
   // emit_reduce.cc
   void EmitReduce(const loop::Reduce& reduce);
@@ -73,9 +83,10 @@ class KernelEmitter {
   EmitContext context_;
   IndexEmitter index_;
   AliasInfo alias_;
-  std::vector<LoopValue> values_;       // by id, less kernel_.first_value
-  std::vector<llvm::Value*> buffers_;   // pointers, once loaded
-  std::vector<int64_t> check_numbers_;  // by value id: the number of a kCheckIndex
+  std::vector<LoopValue> values_;                            // by id, less kernel_.first_value
+  std::vector<llvm::Value*> buffers_;                        // pointers, once loaded
+  std::vector<int64_t> check_numbers_;                       // by value id: the number of a kCheckIndex
+  llvm::DenseMap<llvm::Type*, llvm::Value*> lane_slots_[2];  // for values, for offsets
   int nesting_ = 0;
   int64_t scratch_bytes_ = 0;
   absl::Status status_;

@@ -17,15 +17,6 @@ llvm::Value* AndMasks(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Value* y) {
   return b.CreateAnd(x, y);
 }
 
-// Memory to register and back: a bool is a byte, any nonzero one is true.
-llvm::Value* FromMemory(llvm::IRBuilderBase& b, DType type, llvm::Value* value) {
-  return type == DType::kBool ? b.CreateICmpNE(value, llvm::Constant::getNullValue(value->getType())) : value;
-}
-
-llvm::Value* ToMemory(llvm::IRBuilderBase& b, DType type, llvm::Value* value) {
-  return type == DType::kBool ? b.CreateZExt(value, TypeLike(b.getInt8Ty(), value)) : value;
-}
-
 }  // namespace
 
 llvm::Value* KernelEmitter::Scratch(loop::BufferId buffer) {
@@ -61,13 +52,10 @@ llvm::Value* KernelEmitter::BufferPointer(loop::BufferId buffer) {
   return buffers_[buffer] = b_.CreateAlignedLoad(b_.getPtrTy(), slot, llvm::Align(8));
 }
 
-// One pointer, or a vector of them for a gather.
 llvm::Value* KernelEmitter::Pointer(loop::BufferId buffer, const IndexPattern& pattern) {
   llvm::Value* base = BufferPointer(buffer);
   llvm::Type* element = MemoryType(b_.getContext(), kernel_.buffers[buffer].dtype);
-  llvm::Value* start = b_.CreateGEP(element, base, pattern.start);
-  if (pattern.kind != IndexPattern::Kind::kGather) return start;
-  return b_.CreateGEP(element, start, pattern.offsets);
+  return b_.CreateGEP(element, base, pattern.start);
 }
 
 KernelEmitter::Guard KernelEmitter::GuardOf(Sym index, loop::ValueId mask) {
@@ -93,13 +81,14 @@ KernelEmitter::Guard KernelEmitter::GuardOf(Sym index, loop::ValueId mask) {
 
 llvm::Value* KernelEmitter::LoadLanes(const loop::Let& let, const IndexPattern& pattern, llvm::Value* pointer,
                                       llvm::Value* mask) {
+  if (mask != nullptr && !HasMaskedAccess(pattern, let.type)) return LoadLaneByLane(let, pattern, pointer, mask);
   llvm::Type* element = MemoryType(b_.getContext(), let.type);
   llvm::Type* vector = WithLanes(element, index_.vector_axis().lanes);
   const llvm::Align align(static_cast<uint64_t>(ByteSize(let.type)));
   llvm::Constant* zero = llvm::Constant::getNullValue(vector);
   llvm::Instruction* load = nullptr;
   if (pattern.kind == IndexPattern::Kind::kGather) {
-    load = b_.CreateMaskedGather(vector, pointer, align, mask, zero);
+    load = b_.CreateMaskedGather(vector, b_.CreateGEP(element, pointer, pattern.offsets), align, mask, zero);
   } else if (mask != nullptr) {
     load = b_.CreateMaskedLoad(vector, pointer, align, mask, zero);
   } else {
@@ -142,11 +131,16 @@ void KernelEmitter::StoreLanes(const loop::Store& store, const IndexPattern& pat
   const DType type = kernel_.buffers[store.buffer].dtype;
   const llvm::Align align(static_cast<uint64_t>(ByteSize(type)));
   llvm::Value* value = ToMemory(b_, type, InLanes(store.value));
-  const unsigned lanes = index_.vector_axis().lanes;
+  if (mask != nullptr && !HasMaskedAccess(pattern, type)) {
+    return StoreLaneByLane(store, pattern, pointer, value, mask);
+  }
   llvm::Instruction* instruction = nullptr;
   if (pattern.kind != IndexPattern::Kind::kContiguous) {
     // Lanes are written in order: at one place the last active lane stays.
-    llvm::Value* pointers = pointer->getType()->isVectorTy() ? pointer : Splat(b_, pointer, lanes);
+    llvm::Type* element = MemoryType(b_.getContext(), type);
+    llvm::Value* pointers = pattern.kind == IndexPattern::Kind::kGather
+                                ? b_.CreateGEP(element, pointer, pattern.offsets)
+                                : Splat(b_, pointer, index_.vector_axis().lanes);
     instruction = b_.CreateMaskedScatter(value, pointers, align, mask);
   } else if (mask != nullptr) {
     instruction = b_.CreateMaskedStore(value, pointer, align, mask);

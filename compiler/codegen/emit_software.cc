@@ -13,23 +13,43 @@ constexpr uint64_t kInfinity = uint64_t{0x7ff} << 52;
 constexpr uint64_t kImplicitBit = uint64_t{1} << 52;
 constexpr uint64_t kSignBit = uint64_t{1} << 63;
 
-// Calls `function` on the lanes of `args` one by one.
-Value* CallPerLane(llvm::IRBuilderBase& b, llvm::Function* function, llvm::ArrayRef<Value*> args) {
+// Lanes of the local function for f32: one SSE register.
+constexpr unsigned kFloatLanes = 4;
+
+// Lanes [from, from + count) of `value`, padded at the end with lanes of no meaning.
+Value* Slice(llvm::IRBuilderBase& b, Value* value, unsigned from, unsigned count) {
+  const unsigned lanes = LanesOf(value);
+  if (count == 1) return lanes == 1 ? value : b.CreateExtractElement(value, uint64_t{from});
+  if (lanes == 1) {
+    llvm::Type* type = llvm::FixedVectorType::get(value->getType(), count);
+    return b.CreateInsertElement(llvm::PoisonValue::get(type), value, uint64_t{0});
+  }
+  llvm::SmallVector<int, 64> indices;
+  for (unsigned i = 0; i < count; ++i) indices.push_back(from + i < lanes ? static_cast<int>(from + i) : -1);
+  return b.CreateShuffleVector(value, indices);
+}
+
+// Calls `function`, which takes `count` lanes, on the lanes of `args` in turn.
+Value* CallPerLanes(llvm::IRBuilderBase& b, llvm::Function* function, unsigned count, llvm::ArrayRef<Value*> args) {
   const unsigned lanes = LanesOf(args[0]);
-  if (lanes == 1) return b.CreateCall(function, args);
   Value* result = llvm::PoisonValue::get(args[0]->getType());
-  for (uint64_t lane = 0; lane < lanes; ++lane) {
-    llvm::SmallVector<Value*, 3> scalars;
-    for (Value* arg : args) scalars.push_back(b.CreateExtractElement(arg, lane));
-    result = b.CreateInsertElement(result, b.CreateCall(function, scalars), lane);
+  for (unsigned from = 0; from < lanes; from += count) {
+    llvm::SmallVector<Value*, 3> parts;
+    for (Value* arg : args) parts.push_back(Slice(b, arg, from, count));
+    Value* part = b.CreateCall(function, parts);
+    if (lanes == 1) return count == 1 ? part : b.CreateExtractElement(part, uint64_t{0});
+    for (unsigned i = 0; i < count && from + i < lanes; ++i) {
+      Value* element = count == 1 ? part : b.CreateExtractElement(part, uint64_t{i});
+      result = b.CreateInsertElement(result, element, uint64_t{from + i});
+    }
   }
   return result;
 }
 
-// The module's function `name` on `arity` doubles, and whether its body is still to be written.
-std::pair<llvm::Function*, bool> DoubleFunction(llvm::Module& module, llvm::StringRef name, unsigned arity) {
+// The module's own function `name` with `arity` parameters of `type`, and whether its body is still to be written.
+std::pair<llvm::Function*, bool> LocalFunction(llvm::Module& module, llvm::StringRef name, llvm::Type* type,
+                                               unsigned arity) {
   if (llvm::Function* existing = module.getFunction(name)) return {existing, false};
-  llvm::Type* type = llvm::Type::getDoubleTy(module.getContext());
   const llvm::SmallVector<llvm::Type*, 3> params(arity, type);
   llvm::Function* function = llvm::Function::Create(llvm::FunctionType::get(type, params, false),
                                                     llvm::GlobalValue::InternalLinkage, name, module);
@@ -103,7 +123,7 @@ Value* PutTogether(llvm::IRBuilderBase& b, Value* remainder, Value* exponent) {
 }
 
 llvm::Function* FmodFunction(llvm::Module& module) {
-  const auto [function, is_new] = DoubleFunction(module, "kiln.fmod", 2);
+  const auto [function, is_new] = LocalFunction(module, "kiln.fmod", llvm::Type::getDoubleTy(module.getContext()), 2);
   if (!is_new) return function;
   llvm::LLVMContext& context = module.getContext();
   llvm::IRBuilder<> b(llvm::BasicBlock::Create(context, "entry", function));
@@ -203,7 +223,7 @@ Value* FmaFinite(llvm::IRBuilderBase& b, const Parts& x, const Parts& y, const P
 }
 
 llvm::Function* FmaFunction(llvm::Module& module) {
-  const auto [function, is_new] = DoubleFunction(module, "kiln.fma", 3);
+  const auto [function, is_new] = LocalFunction(module, "kiln.fma", llvm::Type::getDoubleTy(module.getContext()), 3);
   if (!is_new) return function;
   llvm::IRBuilder<> b(llvm::BasicBlock::Create(module.getContext(), "entry", function));
   Value* const x = function->getArg(0);
@@ -240,19 +260,30 @@ Value* FmaFloat(llvm::IRBuilderBase& b, Value* x, Value* y, Value* z) {
   return b.CreateFPTrunc(b.CreateBitCast(odd, f64), x->getType());
 }
 
+llvm::Function* FloatFmaFunction(llvm::Module& module) {
+  llvm::Type* type = llvm::FixedVectorType::get(llvm::Type::getFloatTy(module.getContext()), kFloatLanes);
+  const auto [function, is_new] = LocalFunction(module, "kiln.fmaf", type, 3);
+  if (!is_new) return function;
+  llvm::IRBuilder<> b(llvm::BasicBlock::Create(module.getContext(), "entry", function));
+  b.CreateRet(FmaFloat(b, function->getArg(0), function->getArg(1), function->getArg(2)));
+  return function;
+}
+
 }  // namespace
 
 Value* SoftwareFmod(const EmitContext& context, Value* x, Value* y) {
   llvm::IRBuilderBase& b = context.b;
   llvm::Type* f64 = TypeLike(b.getDoubleTy(), x);
   // The remainder of two f32 values is one itself.
-  Value* result = CallPerLane(b, FmodFunction(context.module), {b.CreateFPExt(x, f64), b.CreateFPExt(y, f64)});
+  Value* result = CallPerLanes(b, FmodFunction(context.module), 1, {b.CreateFPExt(x, f64), b.CreateFPExt(y, f64)});
   return b.CreateFPTrunc(result, x->getType());
 }
 
 Value* SoftwareFma(const EmitContext& context, Value* x, Value* y, Value* z) {
-  if (x->getType()->getScalarType()->isFloatTy()) return FmaFloat(context.b, x, y, z);
-  return CallPerLane(context.b, FmaFunction(context.module), {x, y, z});
+  if (x->getType()->getScalarType()->isFloatTy()) {
+    return CallPerLanes(context.b, FloatFmaFunction(context.module), kFloatLanes, {x, y, z});
+  }
+  return CallPerLanes(context.b, FmaFunction(context.module), 1, {x, y, z});
 }
 
 Value* SoftwareHalfToFloat(const EmitContext& context, Value* bits) {

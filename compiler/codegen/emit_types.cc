@@ -42,6 +42,14 @@ llvm::Constant* Iota(llvm::Type* element, unsigned lanes, int64_t step) {
   return lanes == 1 ? elements[0] : llvm::ConstantVector::get(elements);
 }
 
+llvm::Value* FromMemory(llvm::IRBuilderBase& b, DType type, llvm::Value* value) {
+  return type == DType::kBool ? b.CreateICmpNE(value, llvm::Constant::getNullValue(value->getType())) : value;
+}
+
+llvm::Value* ToMemory(llvm::IRBuilderBase& b, DType type, llvm::Value* value) {
+  return type == DType::kBool ? b.CreateZExt(value, TypeLike(b.getInt8Ty(), value)) : value;
+}
+
 llvm::Constant* ConstantBits(llvm::LLVMContext& context, DType type, uint64_t bits) {
   llvm::Type* t = RegisterType(context, type);
   if (type == DType::kFloat32) {

@@ -31,6 +31,10 @@ llvm::Value* Splat(llvm::IRBuilderBase& b, llvm::Value* scalar, unsigned lanes);
 // The constant <0, step, 2*step, …> of i64 or i32.
 llvm::Constant* Iota(llvm::Type* element, unsigned lanes, int64_t step = 1);
 
+// Memory to register and back.
+llvm::Value* FromMemory(llvm::IRBuilderBase& b, DType type, llvm::Value* value);
+llvm::Value* ToMemory(llvm::IRBuilderBase& b, DType type, llvm::Value* value);
+
 // A constant whose bits are in the form of loop::Let::imm.
 llvm::Constant* ConstantBits(llvm::LLVMContext& context, DType type, uint64_t bits);
 

@@ -57,7 +57,10 @@ absl::StatusOr<std::unique_ptr<Compilation>> Emit(const loop::Kernel& kernel, st
   result->module = std::make_unique<llvm::Module>("kernel", result->context);
   result->module->setTargetTriple(result->machine->getTargetTriple().str());
   result->module->setDataLayout(result->machine->createDataLayout());
-  const EmitTarget emit{.fma = machine->fma, .half_conversion = machine->half_conversion};
+  const EmitTarget emit{.fma = machine->fma,
+                        .half_conversion = machine->half_conversion,
+                        .masked_access_bytes = machine->masked_access_bytes,
+                        .masked_gather_bytes = machine->masked_gather_bytes};
   absl::StatusOr<llvm::Function*> function = EmitKernel(kernel, symbol, emit, *result->module);
   if (!function.ok()) return function.status();
   SetAttributes(*machine, *result->module);
