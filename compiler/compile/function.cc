@@ -12,6 +12,7 @@
 #include "compiler/compile/external.h"
 #include "compiler/compile/sym_table.h"
 #include "compiler/graph/node_status.h"
+#include "compiler/loop/text.h"
 #include "compiler/loop/verify.h"
 #include "compiler/lower/alias.h"
 #include "compiler/lower/index.h"
@@ -25,24 +26,27 @@ constexpr uint32_t kUnused = 0xffffffff;
 
 class FunctionBuilder {
  public:
-  FunctionBuilder(const Graph& graph, const FunctionOptions& options, KernelPool& pool)
+  FunctionBuilder(const Graph& graph, const FunctionOptions& options, const PassContext& context, KernelPool& pool)
       : graph_(graph),
         syms_(graph.syms()),
         options_(options),
+        context_(context),
+        run_(context),
         pool_(pool),
         aliases_(graph),
         table_(syms_, *function_.mutable_syms()),
         plan_of_(graph.num_values(), kUnused) {
-    function_.set_name(options.name);
+    function_.set_name(context.subject);
   }
 
   absl::StatusOr<v1::Function> Build() {
     AddInputs();
     FindTensors();
+    if (absl::Status status = run_.Begin("fuse"); !status.ok()) return status;
     absl::StatusOr<Fusion> fusion = Fuse(graph_, aliases_);
     if (!fusion.ok()) return fusion.status();
+    run_.End("fuse");
     for (const FusedStep& step : fusion->order) {
-      if (options_.cancelled && options_.cancelled()) return absl::CancelledError("the compile was cancelled");
       const bool group = step.kind == FusedStep::Kind::kGroup;
       const NodeId node = group ? fusion->groups[step.index].nodes.front().node : step.index;
       const absl::Status status = group ? AddLaunch(fusion->groups[step.index]) : AddCall(node);
@@ -112,13 +116,8 @@ class FunctionBuilder {
   // --- kernels ---
 
   absl::Status AddLaunch(const Group& group) {
-    const int64_t origin = graph_.nodes()[group.nodes.front().node].origin;
-    absl::StatusOr<Probe> probe = ProbeGroup(graph_, aliases_, group);
-    if (!probe.ok()) return probe.status();
-    const Schedule schedule = ChooseSchedule(graph_, group, *probe, options_.target);
-    absl::StatusOr<LoweredKernel> lowered = LowerGroup(graph_, aliases_, group, schedule);
+    absl::StatusOr<LoweredKernel> lowered = Lower(group);
     if (!lowered.ok()) return lowered.status();
-    if (absl::Status status = loop::Verify(lowered->kernel); !status.ok()) return status;
     for (const ValueId v : group.outputs) AllocateOutput(v);
     v1::Launch* launch = function_.add_steps()->mutable_launch();
     launch->set_kernel(pool_.Add(lowered->kernel));
@@ -126,8 +125,32 @@ class FunctionBuilder {
     table_.Write(std::span<const Sym>(lowered->sizes), launch->mutable_sizes());
     launch->set_extent(table_(lowered->extent));
     launch->set_grain(table_(lowered->grain));
-    launch->set_origin(static_cast<uint32_t>(origin));
+    launch->set_origin(graph_.nodes()[group.nodes.front().node].origin);
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<LoweredKernel> Lower(const Group& group) {
+    if (absl::Status status = run_.Begin("schedule"); !status.ok()) return status;
+    absl::StatusOr<Probe> probe = ProbeGroup(graph_, aliases_, group);
+    if (!probe.ok()) return probe.status();
+    const Schedule schedule = ChooseSchedule(graph_, group, *probe, options_.target);
+    run_.End("schedule");
+    if (absl::Status status = run_.Begin("lower"); !status.ok()) return status;
+    absl::StatusOr<LoweredKernel> lowered = LowerGroup(graph_, aliases_, group, schedule);
+    if (!lowered.ok()) return lowered.status();
+    run_.End("lower");
+    if (run_.ShouldDump("lower")) run_.Dump("lower", "loop", loop::ToText(lowered->kernel));
+    absl::Status status = loop::Verify(lowered->kernel);
+    if (status.ok() && context_.debug.verify) status = ReadsBack(lowered->kernel);
+    if (!status.ok()) return PassRun::Named("lower", status);
+    return lowered;
+  }
+
+  static absl::Status ReadsBack(const loop::Kernel& kernel) {
+    const std::string text = loop::ToText(kernel);
+    absl::StatusOr<loop::Kernel> again = loop::ParseKernel(text);
+    if (!again.ok()) return absl::InternalError(absl::StrCat("does not read back: ", std::string(again.status().message())));
+    return loop::ToText(*again) == text ? absl::OkStatus() : absl::InternalError("reads back as another kernel:\n" + text);
   }
 
   void AllocateOutput(ValueId v) {
@@ -161,12 +184,28 @@ class FunctionBuilder {
 
   // All reads of the inputs' old contents come before: these are the last steps.
   void AddUpdates() {
-    for (const GraphUpdate& update : graph_.updates()) {
-      const uint32_t from = Tensor(update.value);
+    std::vector<uint32_t> from;
+    for (const GraphUpdate& update : graph_.updates()) from.push_back(NotUpdated(update.value));
+    for (size_t i = 0; i < graph_.updates().size(); ++i) {
       v1::Step::Copy* copy = function_.add_steps()->mutable_copy();
-      copy->set_to(update.input);
-      copy->set_from(from);
+      copy->set_to(graph_.updates()[i].input);
+      copy->set_from(from[i]);
     }
+  }
+
+  // The tensor to update an input from: a copy of it where it is itself (a view of) an input that is updated.
+  uint32_t NotUpdated(ValueId v) {
+    const uint32_t tensor = Tensor(v);
+    for (const GraphUpdate& update : graph_.updates()) {
+      if (graph_.inputs()[update.input].value != aliases_.root(v)) continue;
+      const uint32_t copy = NewPlanValue(v1::PlanValue::TENSOR, *graph_.type(v));
+      function_.add_steps()->set_allocate(copy);
+      v1::Step::Copy* step = function_.add_steps()->mutable_copy();
+      step->set_to(copy);
+      step->set_from(tensor);
+      return copy;
+    }
+    return tensor;
   }
 
   void AddOutputs() {
@@ -279,6 +318,8 @@ class FunctionBuilder {
   const Graph& graph_;
   SymContext& syms_;
   const FunctionOptions& options_;
+  const PassContext& context_;
+  PassRun run_;
   KernelPool& pool_;
   const Aliases aliases_;
   v1::Function function_;
@@ -290,9 +331,9 @@ class FunctionBuilder {
 
 }  // namespace
 
-absl::StatusOr<v1::Function> BuildFunction(const Graph& graph, const FunctionOptions& options,
+absl::StatusOr<v1::Function> BuildFunction(const Graph& graph, const FunctionOptions& options, const PassContext& context,
                                            KernelPool& pool) {
-  return FunctionBuilder(graph, options, pool).Build();
+  return FunctionBuilder(graph, options, context, pool).Build();
 }
 
 }  // namespace kiln

@@ -6,21 +6,20 @@
 #include "absl/status/statusor.h"
 #include "compiler/compile/kernels.h"
 #include "compiler/graph/graph.h"
-#include "compiler/lower/nest.h"
+#include "compiler/pipeline/pass.h"
 #include "compiler/schedule/choose.h"
 #include "proto/artifact.pb.h"
 
 namespace kiln {
 
 struct FunctionOptions {
-  std::string name;  // "forward", "backward", "inference"
   ScheduleTarget target;
   uint32_t first_constant = 0;  // the graph's constants are Artifact.constants [first_constant, …)
-  std::function<bool()> cancelled = nullptr;
 };
 
-// Kernels go to `pool`. Deterministic. Test: compile_test.cc.
-absl::StatusOr<v1::Function> BuildFunction(const Graph& graph, const FunctionOptions& options,
+// `context.subject` names the function: "forward", "backward", "inference". Kernels go to `pool`. Deterministic.
+// Test: compile_test.cc.
+absl::StatusOr<v1::Function> BuildFunction(const Graph& graph, const FunctionOptions& options, const PassContext& context,
                                            KernelPool& pool);
 
 }  // namespace kiln

@@ -9,8 +9,11 @@
 #include "compiler/compile/compile.h"
 #include "compiler/compile/function.h"
 #include "compiler/compile/kernels.h"
+#include "compiler/debug/debug.h"
 #include "compiler/import/import.h"
+#include "compiler/options/options.h"
 #include "compiler/partition/split.h"
+#include "compiler/pipeline/graph_passes.h"
 
 namespace kiln {
 namespace {
@@ -31,7 +34,12 @@ class Planner {
       return absl::InvalidArgumentError(absl::StrCat("target.name: unknown target \"", request_.target().name(), "\""));
     }
     options_.target.vector_bytes = static_cast<uint32_t>(machine->vector_bytes);
-    options_.cancelled = context_.cancelled;
+    absl::StatusOr<Options> options = ImportOptions(request_.options());
+    if (!options.ok()) return options.status();
+    passes_.options = *options;
+    passes_.debug = DebugFromEnvironment();
+    passes_.cancelled = context_.cancelled;
+    passes_.times = &times_;
     absl::StatusOr<std::shared_ptr<const Graph>> graph = ImportGraph(request_.graph());
     if (!graph.ok()) return graph.status();
     absl::Status status = (*graph)->level() == GraphLevel::kJoint ? PlanJoint(**graph) : PlanInference(*graph);
@@ -42,6 +50,7 @@ class Planner {
       ref->set_key(kernel.key());
       *result_.add_kernels() = kernel;
     }
+    if (passes_.debug.time) result_.set_timing(times_.Report());
     return std::move(result_);
   }
 
@@ -90,10 +99,12 @@ class Planner {
   }
 
   absl::Status AddFunction(const char* name, const std::shared_ptr<const Graph>& graph) {
-    options_.name = name;
+    passes_.subject = name;
+    absl::StatusOr<std::shared_ptr<const Graph>> ready = RunGraphPasses(graph, passes_);
+    if (!ready.ok()) return ready.status();
     options_.first_constant = static_cast<uint32_t>(artifact_->constants_size());
-    for (const GraphConstant& constant : graph->constants()) artifact_->add_constants()->set_data(constant.data);
-    absl::StatusOr<v1::Function> function = BuildFunction(*graph, options_, pool_);
+    for (const GraphConstant& constant : (*ready)->constants()) artifact_->add_constants()->set_data(constant.data);
+    absl::StatusOr<v1::Function> function = BuildFunction(**ready, options_, passes_, pool_);
     if (!function.ok()) return function.status();
     *artifact_->add_functions() = *std::move(function);
     return absl::OkStatus();
@@ -105,6 +116,8 @@ class Planner {
   v1::PlanResult result_;
   v1::Artifact* artifact_ = nullptr;
   FunctionOptions options_;
+  PassContext passes_;
+  PassTimes times_;
 };
 
 }  // namespace

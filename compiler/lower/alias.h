@@ -12,10 +12,11 @@ enum class NodeKind : uint8_t {
   kExternal,   // no meaning, or no way to compute it here: operands and results are tensors in memory
   kView,       // results are views of argument 0
   kPointwise,  // `lower`, with tensor operands
-  kCreation,   // `lower`, without tensor operands: cheap enough to be computed wherever it is read
+  kCreation,   // `lower`, from sizes and numbers alone (a few creations deep): reads no memory, so computed wherever it is read
   kReduction,  // `reduce`
 };
 
+// By the node alone: kCreation only without tensor operands.
 NodeKind Classify(const Graph& graph, const Node& node);
 
 // Views resolved to the value whose memory they look into.
@@ -30,9 +31,12 @@ class Aliases {
   NodeKind kind(NodeId node) const { return kinds_[node]; }
 
  private:
+  bool IsCheapCreation(const Graph& graph, const Node& node);
+
   std::vector<ValueId> roots_;
   std::vector<Sym> offsets_;
   std::vector<NodeKind> kinds_;
+  std::vector<uint32_t> creation_cost_;  // per node: nodes computed for an element of a creation
 };
 
 }  // namespace kiln

@@ -1,0 +1,166 @@
+// kiln-opt: the compiler's stages by hand.
+//
+//   kiln-opt FILE --stop-after=graph|fuse|loop|llvm|asm|plan [--target=x86-64-v3] [--verify] [--interp]
+//
+// FILE is a graph (.kir text), a recorded request (binary v1.CompileRequest, or the first of a record file), or a kernel (loop text).
+#include <CLI/CLI.hpp>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/text_format.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <sstream>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/codegen/cpu/machine.h"
+#include "compiler/codegen/cpu/object.h"
+#include "compiler/compile/compile.h"
+#include "compiler/graph/text.h"
+#include "compiler/graph/verify.h"
+#include "compiler/import/import.h"
+#include "compiler/loop/text.h"
+#include "compiler/loop/verify.h"
+#include "compiler/lower/alias.h"
+#include "compiler/lower/nest.h"
+#include "compiler/mathlib/expand.h"
+#include "compiler/ops/registry.h"
+#include "compiler/schedule/choose.h"
+#include "compiler/schedule/fuse.h"
+
+namespace kiln {
+namespace {
+
+struct Options {
+  std::string file;
+  std::string stop_after = "loop";
+  std::string target = "x86-64-v3";
+  bool verify = false;
+};
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+// A recorded request: the message alone, or the first of a file of varint-delimited ones.
+absl::StatusOr<v1::CompileRequest> ParseRequest(const std::string& bytes) {
+  v1::CompileRequest request;
+  if (request.ParseFromString(bytes) && request.has_graph()) return request;
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()), static_cast<int>(bytes.size()));
+  uint32_t size = 0;
+  std::string first;
+  if (in.ReadVarint32(&size) && in.ReadString(&first, static_cast<int>(size)) && request.ParseFromString(first)) return request;
+  return absl::InvalidArgumentError("not a graph, a kernel or a compile request");
+}
+
+const OpDef* Resolve(OpName& op) {
+  if (const OpDef* def = FindOp(op.name)) {
+    if (op.schema.empty()) op.schema = std::string(def->schema);
+    return def;
+  }
+  return op.schema.empty() ? FindTorchOp(op.name) : FindTorchOp(op.name, op.schema);
+}
+
+absl::Status ShowKernel(const loop::Kernel& given, const Options& options) {
+  if (absl::Status status = loop::Verify(given); !status.ok()) return status;
+  if (options.stop_after == "loop") {
+    std::cout << loop::ToText(given);
+    return absl::OkStatus();
+  }
+  loop::Kernel kernel = loop::Clone(given);
+  if (absl::Status status = mathlib::Expand(kernel); !status.ok()) return status;
+  absl::StatusOr<std::string> text = options.stop_after == "llvm"
+                                         ? LlvmText(kernel, "k", options.target, LlvmStage::kOptimized)
+                                         : AssemblyText(kernel, "k", options.target);
+  if (!text.ok()) return text.status();
+  std::cout << *text;
+  return absl::OkStatus();
+}
+
+absl::Status ShowGraph(const Graph& graph, const Options& options) {
+  if (options.verify) {
+    if (absl::Status status = VerifyGraph(graph); !status.ok()) return status;
+  }
+  if (options.stop_after == "graph") {
+    std::cout << PrintGraph(graph);
+    return absl::OkStatus();
+  }
+  const CpuMachine* machine = FindCpuMachine(options.target);
+  if (machine == nullptr) return absl::InvalidArgumentError(absl::StrCat("unknown target ", options.target));
+  const Aliases aliases(graph);
+  absl::StatusOr<Fusion> fusion = Fuse(graph, aliases);
+  if (!fusion.ok()) return fusion.status();
+  for (const FusedStep& step : fusion->order) {
+    if (step.kind == FusedStep::Kind::kExternal) {
+      std::cout << "# external: " << PrintNode(graph, graph.nodes()[step.index]) << "\n";
+      continue;
+    }
+    const Group& group = fusion->groups[step.index];
+    absl::StatusOr<Probe> probe = ProbeGroup(graph, aliases, group);
+    if (!probe.ok()) return probe.status();
+    const Schedule schedule =
+        ChooseSchedule(graph, group, *probe, {.vector_bytes = static_cast<uint32_t>(machine->vector_bytes)});
+    std::cout << "# kernel: " << schedule.ToString() << "\n";
+    for (const GroupNode& node : group.nodes) std::cout << "#   " << PrintNode(graph, graph.nodes()[node.node]) << "\n";
+    if (options.stop_after == "fuse") continue;
+    absl::StatusOr<LoweredKernel> lowered = LowerGroup(graph, aliases, group, schedule);
+    if (!lowered.ok()) return lowered.status();
+    if (absl::Status status = ShowKernel(lowered->kernel, options); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShowRequest(const v1::CompileRequest& request, const Options& options) {
+  if (options.stop_after != "plan") {
+    absl::StatusOr<std::shared_ptr<const Graph>> graph = ImportGraph(request.graph());
+    return graph.ok() ? ShowGraph(**graph, options) : graph.status();
+  }
+  v1::PlanJob job;
+  *job.mutable_request() = request;
+  job.mutable_request()->mutable_target()->set_name(options.target);
+  job.set_build("kiln-opt");
+  absl::StatusOr<v1::PlanResult> plan = Plan(job);
+  if (!plan.ok()) return plan.status();
+  std::cout << plan->artifact().DebugString();
+  return absl::OkStatus();
+}
+
+absl::Status Run(const Options& options) {
+  absl::StatusOr<std::string> bytes = ReadFile(options.file);
+  if (!bytes.ok()) return bytes.status();
+  const size_t start = bytes->find_first_not_of(" \t\r\n");
+  if (bytes->compare(start, 6, "kernel") == 0) {
+    absl::StatusOr<loop::Kernel> kernel = loop::ParseKernel(*bytes);
+    return kernel.ok() ? ShowKernel(*kernel, options) : kernel.status();
+  }
+  if (bytes->compare(start, 5, "graph") == 0) {
+    absl::StatusOr<std::shared_ptr<const Graph>> graph = ParseGraph(*bytes, Resolve);
+    return graph.ok() ? ShowGraph(**graph, options) : graph.status();
+  }
+  absl::StatusOr<v1::CompileRequest> request = ParseRequest(*bytes);
+  return request.ok() ? ShowRequest(*request, options) : request.status();
+}
+
+}  // namespace
+}  // namespace kiln
+
+int main(int argc, char** argv) {
+  CLI::App app("Runs the compiler's stages on a graph, a kernel or a recorded request, and prints what they make.", "kiln-opt");
+  kiln::Options options;
+  app.add_option("file", options.file, "a .kir graph, a loop kernel, or a recorded request")->required();
+  app.add_option("--stop-after", options.stop_after, "the last stage to run; its result is printed")
+      ->check(CLI::IsMember({"graph", "fuse", "loop", "llvm", "asm", "plan"}))
+      ->capture_default_str();
+  app.add_option("--target", options.target, "the CPU to compile for")->capture_default_str();
+  app.add_flag("--verify", options.verify, "check every invariant of the graph");
+  CLI11_PARSE(app, argc, argv);
+  const absl::Status status = kiln::Run(options);
+  if (status.ok()) return 0;
+  std::cerr << "kiln-opt: " << std::string(status.message()) << "\n";
+  return 1;
+}
