@@ -19,7 +19,9 @@ def model(dropout: float) -> transformers.GPT2LMHeadModel:
         n_layer=2, n_embd=64, n_head=4, vocab_size=211, n_positions=32, bos_token_id=0, eos_token_id=0,
         resid_pdrop=dropout, embd_pdrop=dropout, attn_pdrop=dropout,
     )  # fmt: skip
-    return transformers.GPT2LMHeadModel(config)
+    made = transformers.GPT2LMHeadModel(config)
+    made.loss_type = "ForCausalLM"  # or transformers warns while it is traced, which breaks the graph
+    return made
 
 
 @pytest.mark.usefixtures("server")

@@ -21,8 +21,10 @@ def gpt2() -> Built:
     config = transformers.GPT2Config(
         n_layer=2, n_embd=64, n_head=4, vocab_size=211, n_positions=32, bos_token_id=0, eos_token_id=0
     )
+    model = transformers.GPT2LMHeadModel(config)
+    model.loss_type = "ForCausalLM"  # or transformers warns while it is traced, which breaks the graph
     ids = torch.randint(211, (2, 24))
-    return transformers.GPT2LMHeadModel(config), {"input_ids": ids, "labels": ids}
+    return model, {"input_ids": ids, "labels": ids}
 
 
 def bert() -> Built:
