@@ -1,0 +1,335 @@
+#include "client/cpp/fake_torch.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "client/cpp/program.h"
+
+namespace kiln {
+
+struct AtenTensorOpaque {
+  std::shared_ptr<std::vector<char>> storage;  // null: the tensor is undefined
+  char* blob = nullptr;                        // memory of somebody else, instead of a storage
+  std::vector<int64_t> sizes, strides;
+  int64_t offset = 0;
+  v1::DType dtype = v1::FLOAT32;
+
+  char* base() const { return blob != nullptr ? blob : storage->data(); }
+  char* data() const { return base() + offset * ByteSize(dtype); }
+  int64_t numel() const {
+    int64_t n = 1;
+    for (int64_t s : sizes) n *= s;
+    return n;
+  }
+};
+
+struct StableListOpaque {
+  std::vector<StableIValue> items;
+};
+
+struct StableStringOpaque {
+  std::string value;
+};
+
+namespace {
+
+std::atomic<int64_t> g_live{0};
+thread_local std::string t_what;
+constexpr int64_t kMaxBytes = 1 << 22;
+
+int32_t Fail(std::string what) {
+  t_what = std::move(what);
+  return 1;
+}
+
+TensorHandle New(AtenTensorOpaque tensor) {
+  ++g_live;
+  return new AtenTensorOpaque(std::move(tensor));
+}
+
+// Element offset of each element, in row-major order.
+std::vector<int64_t> Offsets(const AtenTensorOpaque& t) {
+  std::vector<int64_t> offsets{0};
+  for (size_t d = 0; d < t.sizes.size(); ++d) {
+    std::vector<int64_t> next;
+    for (int64_t o : offsets) {
+      for (int64_t i = 0; i < t.sizes[d]; ++i) next.push_back(o + i * t.strides[d]);
+    }
+    offsets = std::move(next);
+  }
+  return offsets;
+}
+
+bool Extent(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides, int64_t* elements) {
+  int64_t last = 0;
+  *elements = 0;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] < 0 || strides[d] < 0) return false;
+  }
+  for (int64_t s : sizes) {
+    if (s == 0) return true;
+  }
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    int64_t step;
+    if (__builtin_mul_overflow(sizes[d] - 1, strides[d], &step) || __builtin_add_overflow(last, step, &last))
+      return false;
+  }
+  return !__builtin_add_overflow(last, 1, elements);
+}
+
+std::vector<int64_t> Contiguous(const std::vector<int64_t>& sizes) {
+  std::vector<int64_t> strides(sizes.size(), 1);
+  for (size_t d = sizes.size(); d-- > 1;) strides[d - 1] = strides[d] * sizes[d];
+  return strides;
+}
+
+int32_t EmptyStrided(int64_t rank, const int64_t* sizes, const int64_t* strides, int32_t dtype, int32_t, int32_t,
+                     TensorHandle* out) {
+  AtenTensorOpaque t;
+  t.sizes.assign(sizes, sizes + rank);
+  t.strides.assign(strides, strides + rank);
+  t.dtype = static_cast<v1::DType>(dtype);
+  int64_t elements = 0;
+  if (!Extent(t.sizes, t.strides, &elements) || elements > kMaxBytes / ByteSize(t.dtype)) return Fail("too large");
+  int64_t numel = 1;  // a large expanded tensor has little memory but many elements
+  for (int64_t s : t.sizes) {
+    if (__builtin_mul_overflow(numel, s, &numel) || numel > kMaxBytes) return Fail("too many elements");
+  }
+  t.storage = std::make_shared<std::vector<char>>(static_cast<size_t>(elements * ByteSize(t.dtype)), '\x7f');
+  *out = New(std::move(t));
+  return 0;
+}
+
+int32_t Reinterpret(TensorHandle self, int64_t rank, const int64_t* sizes, const int64_t* strides, int64_t offset,
+                    TensorHandle* out) {
+  AtenTensorOpaque t = *self;
+  t.sizes.assign(sizes, sizes + rank);
+  t.strides.assign(strides, strides + rank);
+  t.offset = offset;
+  int64_t elements = 0;
+  // Torch does not check; whoever calls must.
+  if (!Extent(t.sizes, t.strides, &elements) || offset < 0 ||
+      (elements != 0 && (offset + elements) * ByteSize(t.dtype) > static_cast<int64_t>(t.storage->size()))) {
+    std::abort();
+  }
+  *out = New(std::move(t));
+  return 0;
+}
+
+int32_t AllocFromPool(TensorHandle self, int64_t offset, int32_t dtype, int64_t rank, const int64_t* sizes,
+                      const int64_t* strides, TensorHandle* out) {
+  if (self->offset != 0) return Fail("pool");
+  AtenTensorOpaque t = *self;
+  t.dtype = static_cast<v1::DType>(dtype);
+  return Reinterpret(&t, rank, sizes, strides, offset / ByteSize(t.dtype), out);
+}
+
+int32_t FromBlob(void* data, int64_t rank, const int64_t* sizes, const int64_t* strides, int64_t offset, int32_t dtype,
+                 int32_t, int32_t index, TensorHandle* out, int32_t, const uint8_t*, int64_t) {
+  if (index != -1) return Fail("device index");
+  AtenTensorOpaque t;
+  t.blob = static_cast<char*>(data);
+  t.sizes.assign(sizes, sizes + rank);
+  t.strides.assign(strides, strides + rank);
+  t.offset = offset;
+  t.dtype = static_cast<v1::DType>(dtype);
+  *out = New(std::move(t));
+  return 0;
+}
+
+int32_t CopyInto(TensorHandle self, TensorHandle src, int32_t) {
+  if (self->sizes != src->sizes) return Fail("shapes differ");
+  if (self->dtype != src->dtype) return Fail("the fake torch converts nothing");
+  const int64_t unit = ByteSize(self->dtype);
+  if (self->numel() > kMaxBytes) return Fail("too many elements");
+  const std::vector<int64_t> to = Offsets(*self), from = Offsets(*src);
+  for (size_t i = 0; i < to.size() && self->numel() != 0; ++i) {
+    std::memmove(self->data() + to[i] * unit, src->data() + from[i] * unit, static_cast<size_t>(unit));
+  }
+  return 0;
+}
+
+int32_t Delete(TensorHandle t) {
+  --g_live;
+  delete t;
+  return 0;
+}
+
+std::vector<float> Read(const AtenTensorOpaque& t) {
+  std::vector<float> values;
+  if (t.numel() == 0) return values;
+  for (int64_t o : Offsets(t)) {
+    float v;
+    std::memcpy(&v, t.data() + o * 4, 4);
+    values.push_back(v);
+  }
+  return values;
+}
+
+AtenTensorOpaque Make(std::vector<int64_t> sizes, std::vector<int64_t> strides, const std::vector<float>& values) {
+  AtenTensorOpaque t;
+  t.storage = std::make_shared<std::vector<char>>(values.size() * 4);
+  if (!values.empty()) std::memcpy(t.storage->data(), values.data(), values.size() * 4);
+  t.sizes = std::move(sizes);
+  t.strides = std::move(strides);
+  return t;
+}
+
+bool IsMatrix(const AtenTensorOpaque& t) { return t.dtype == v1::FLOAT32 && t.sizes.size() == 2 && t.numel() < 10000; }
+
+bool MatMul(const AtenTensorOpaque& a, const AtenTensorOpaque& b, AtenTensorOpaque* out) {
+  if (!IsMatrix(a) || !IsMatrix(b) || a.sizes[1] != b.sizes[0]) return false;
+  const std::vector<float> x = Read(a), y = Read(b);
+  const auto m = static_cast<size_t>(a.sizes[0]), k = static_cast<size_t>(a.sizes[1]),
+             n = static_cast<size_t>(b.sizes[1]);
+  std::vector<float> z(m * n);
+  for (size_t i = 0; i < m; ++i) {
+    for (size_t j = 0; j < n; ++j) {
+      for (size_t l = 0; l < k; ++l) z[i * n + j] += x[i * k + l] * y[l * n + j];
+    }
+  }
+  const std::vector<int64_t> sizes{a.sizes[0], b.sizes[1]};
+  *out = Make(sizes, Contiguous(sizes), z);
+  return true;
+}
+
+int32_t MmOut(TensorHandle out, TensorHandle a, TensorHandle b) {
+  AtenTensorOpaque result;
+  if (!MatMul(*a, *b, &result)) return Fail("mm: bad operands");
+  return CopyInto(out, &result, 0);
+}
+
+int32_t AddmmOut(TensorHandle out, TensorHandle self, TensorHandle a, TensorHandle b, double beta, double alpha) {
+  AtenTensorOpaque result;
+  if (!MatMul(*a, *b, &result) || self->sizes != result.sizes || self->dtype != v1::FLOAT32) return Fail("addmm");
+  std::vector<float> x = Read(*self), y = Read(result);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(beta * x[i] + alpha * y[i]);
+  result = Make(result.sizes, result.strides, x);
+  return CopyInto(out, &result, 0);
+}
+
+TensorHandle Tensor(StableIValue v) { return reinterpret_cast<TensorHandle>(v); }
+
+// aten::cat(Tensor[] tensors, int dim=0) of vectors. Consumes the list.
+int32_t Cat(StableIValue* stack) {
+  std::unique_ptr<StableListOpaque> list(reinterpret_cast<StableList>(stack[0]));
+  std::vector<float> all;
+  bool ok = stack[1] == 0;
+  for (StableIValue item : list->items) {
+    ok &= Tensor(item)->sizes.size() == 1 && Tensor(item)->dtype == v1::FLOAT32;
+    if (ok) {
+      const std::vector<float> values = Read(*Tensor(item));
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    Delete(Tensor(item));
+  }
+  if (!ok) return Fail("cat: bad operands");
+  const std::vector<int64_t> sizes{static_cast<int64_t>(all.size())};
+  stack[0] = reinterpret_cast<StableIValue>(New(Make(sizes, {1}, all)));
+  return 0;
+}
+
+int32_t Dispatch(const char* name, const char*, StableIValue* stack) {
+  const std::string op = name;
+  if (op == "aten::cat") return Cat(stack);
+  if (op == "test::none") {  // test::none(int i) -> (Tensor, Tensor): both undefined
+    stack[0] = reinterpret_cast<StableIValue>(New({}));
+    stack[1] = reinterpret_cast<StableIValue>(New({}));
+    return 0;
+  }
+  if (op == "test::transposed") {  // test::transposed(Tensor self) -> Tensor: a copy in column-major order
+    OwnedTensor self(&FakeTorch(), Tensor(stack[0]));
+    const AtenTensorOpaque& t = *self.get();
+    if (!IsMatrix(t)) return Fail("transposed: bad operand");
+    AtenTensorOpaque flat = Make(t.sizes, {1, t.sizes[0]}, std::vector<float>(static_cast<size_t>(t.numel())));
+    CopyInto(&flat, self.get(), 0);
+    stack[0] = reinterpret_cast<StableIValue>(New(std::move(flat)));
+    return 0;
+  }
+  return Fail(op == "test::fails" ? "index 9 is out of bounds for dimension 0 with size 3" : "no such op: " + op);
+}
+
+int32_t Dispatch2(const char* name, const char* overload, StableIValue* stack, uint64_t) {
+  return Dispatch(name, overload, stack);
+}
+
+// Chunks of `grain`, on threads of their own.
+int32_t ParallelFor(int64_t begin, int64_t end, int64_t grain, ParallelBody* body, void* context) {
+  std::vector<std::thread> threads;
+  const int64_t chunk = std::max(grain, (end - begin + 3) / 4);
+  for (int64_t i = begin; i < end; i += chunk) threads.emplace_back(body, i, std::min(i + chunk, end), context);
+  for (std::thread& t : threads) t.join();
+  return 0;
+}
+
+thread_local bool t_grad = true;
+
+void FillTensors(TorchApi* api) {
+  api->abi_version = [] { return uint64_t{0x020d000000000000}; };
+  api->data_ptr = [](TensorHandle t, void** out) { return *out = t->data(), 0; };
+  api->sizes = [](TensorHandle t, int64_t** out) { return *out = t->sizes.data(), 0; };
+  api->strides = [](TensorHandle t, int64_t** out) { return *out = t->strides.data(), 0; };
+  api->dim = [](TensorHandle t, int64_t* out) { return *out = static_cast<int64_t>(t->sizes.size()), 0; };
+  api->dtype = [](TensorHandle t, int32_t* out) { return *out = t->dtype, 0; };
+  api->storage_offset = [](TensorHandle t, int64_t* out) { return *out = t->offset, 0; };
+  api->storage_size = [](TensorHandle t, int64_t* out) { return *out = static_cast<int64_t>(t->storage->size()), 0; };
+  api->is_defined = [](TensorHandle t, bool* out) { return *out = t->storage != nullptr || t->blob != nullptr, 0; };
+  api->new_handle = [](TensorHandle t, TensorHandle* out) { return *out = New(*t), 0; };
+  api->delete_tensor = Delete;
+  api->empty_strided = EmptyStrided;
+  api->reinterpret_tensor = Reinterpret;
+  api->alloc_from_pool = AllocFromPool;
+  api->from_blob = FromBlob;
+  api->copy_ = CopyInto;
+}
+
+void FillCalls(TorchApi* api) {
+  api->call_dispatcher_v1 = Dispatch;
+  api->call_dispatcher = Dispatch2;
+  api->grad_mode_is_enabled = [] { return t_grad; };
+  api->grad_mode_set_enabled = [](bool on) { t_grad = on; };
+  api->exception_what = []() -> const char* { return t_what.c_str(); };
+  api->parallel_for = ParallelFor;
+  api->new_list = [](size_t, StableList* out) { return *out = new StableListOpaque, 0; };
+  api->list_push_back = [](StableList list, StableIValue v) { return list->items.push_back(v), 0; };
+  api->list_size = [](StableList list, size_t* out) { return *out = list->items.size(), 0; };
+  api->list_get = [](StableList list, size_t i, StableIValue* out) { return *out = list->items[i], 0; };
+  api->delete_list = [](StableList list) { return delete list, 0; };
+  api->mm_out = MmOut;
+  api->addmm_out = AddmmOut;
+}
+
+}  // namespace
+
+const TorchApi& FakeTorch() {
+  static const TorchApi* const api = [] {
+    auto* a = new TorchApi;
+    FillTensors(a);
+    FillCalls(a);
+    for (int i = 0; i < v1::DType_ARRAYSIZE; ++i) a->dtype_code[static_cast<size_t>(i)] = i;
+    a->memory_format_code = {0, 1, 2, 3};
+    return a;
+  }();
+  return *api;
+}
+
+int64_t FakeTensorCount() { return g_live; }
+
+OwnedTensor FakeTensor(std::vector<int64_t> sizes, std::vector<float> values) {
+  std::vector<int64_t> strides = Contiguous(sizes);
+  return FakeStrided(std::move(sizes), std::move(strides), std::move(values));
+}
+
+OwnedTensor FakeStrided(std::vector<int64_t> sizes, std::vector<int64_t> strides, std::vector<float> values) {
+  return OwnedTensor(&FakeTorch(), New(Make(std::move(sizes), std::move(strides), values)));
+}
+
+std::vector<float> FakeValues(TensorHandle tensor) { return Read(*tensor); }
+
+}  // namespace kiln

@@ -1,0 +1,27 @@
+// A torch of plain memory behind the C shims, for tests that need no torch: tensors, views and copies are real, and
+// checked harder than torch checks them; operators are a handful.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+#include "client/cpp/torch_api.h"
+
+namespace kiln {
+
+// The same for the whole process. Its dispatcher knows aten::cat and, for tests,
+// test::transposed (gives other strides than its meta function would say), test::none and test::fails.
+const TorchApi& FakeTorch();
+
+// Live tensor handles: 0 once everything has been released.
+int64_t FakeTensorCount();
+
+// A new contiguous f32 tensor.
+OwnedTensor FakeTensor(std::vector<int64_t> sizes, std::vector<float> values);
+// A new f32 tensor; `values` are in the order of memory.
+OwnedTensor FakeStrided(std::vector<int64_t> sizes, std::vector<int64_t> strides, std::vector<float> values);
+// Elements in row-major order, whatever the strides.
+std::vector<float> FakeValues(TensorHandle tensor);
+
+}  // namespace kiln

@@ -1,0 +1,56 @@
+// Maps an artifact's shared object and binds its functions.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/cpp/external.h"
+#include "client/cpp/runtime.h"
+#include "client/cpp/torch_api.h"
+#include "client/cpp/verify.h"
+#include "compiler/artifact/abi.h"
+#include "proto/artifact.pb.h"
+
+namespace kiln {
+
+// A shared object that exists in memory only. Unmapped by the destructor.
+class SharedObject {
+ public:
+  // Unavailable: the system gives no memory file or refuses to map it; the message is its own.
+  static absl::StatusOr<std::unique_ptr<SharedObject>> Map(std::string_view bytes);
+  ~SharedObject();
+  SharedObject(const SharedObject&) = delete;
+  SharedObject& operator=(const SharedObject&) = delete;
+
+  KernelFn* Kernel(const std::string& symbol) const;  // nullptr: no such symbol
+
+ private:
+  explicit SharedObject(void* library) : library_(library) {}
+  void* library_;
+};
+
+// An artifact ready to be called. Immutable; thread-safe.
+class LoadedArtifact {
+ public:
+  // Verifies (see verify.h), maps, binds. `api` must outlive the result; so must `foreign`'s calls' own context.
+  static absl::StatusOr<std::unique_ptr<LoadedArtifact>> Load(std::string_view artifact, std::string_view shared_object,
+                                                              const HostFacts& host, const TorchApi* api,
+                                                              ForeignOps* foreign);
+
+  const v1::PlanSignature& signature() const { return signature_; }
+  size_t num_kernels() const { return num_kernels_; }
+  size_t num_functions() const { return functions_.size(); }
+  Function& function(size_t i) const { return *functions_[i]; }
+
+ private:
+  LoadedArtifact() = default;
+  v1::PlanSignature signature_;
+  size_t num_kernels_ = 0;
+  std::unique_ptr<SharedObject> object_;  // null if there are no kernels
+  std::vector<std::unique_ptr<Function>> functions_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,352 @@
+// The steps of a call: allocation, launches, views, external calls, copies.
+#include <sys/mman.h>
+
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/cpp/runtime.h"
+#include "client/cpp/workspace.h"
+
+namespace kiln {
+namespace {
+
+constexpr int64_t kHugePage = 2 << 20;
+constexpr int64_t kMaxMemmove = 1 << 20;  // above, torch copies with all threads
+
+struct LaunchContext {
+  KernelFn* kernel;
+  void* const* buffers;
+  const int64_t* sizes;
+  int64_t* error;
+};
+
+void LaunchBody(int64_t begin, int64_t end, void* context) {
+  const auto* c = static_cast<const LaunchContext*>(context);
+  c->kernel(c->buffers, c->sizes, begin, end, c->error);
+}
+
+// A fresh large tensor costs more in page faults than most kernels that fill it. Advice only: the tensor stays
+// an ordinary one.
+void UseHugePages(void* data, int64_t bytes) {
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + kHugePage - 1) & ~static_cast<uintptr_t>(kHugePage - 1);
+  const uintptr_t end =
+      (reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(bytes)) & ~static_cast<uintptr_t>(kHugePage - 1);
+  if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+}
+
+bool IsComplex(v1::DType dtype) { return dtype == v1::COMPLEX32 || dtype == v1::COMPLEX64 || dtype == v1::COMPLEX128; }
+
+}  // namespace
+
+absl::Status Function::Run(Frame& frame, HostThread* host) const {
+  const bool left = frame.long_call && host != nullptr;
+  if (left) host->Leave();
+  absl::Status status;
+  {
+    std::optional<NoGrad> no_grad;
+    if (calls_torch_ || !frame.restride.empty()) no_grad.emplace(*api_);
+    status = RunSteps(frame, host, left);
+  }
+  if (left) host->Enter();
+  return status;
+}
+
+absl::Status Function::RunSteps(Frame& frame, HostThread* host, bool left) const {
+  for (const auto& [value, handle] : constants_) {
+    frame.tensors[value] = handle;
+    if (!program_.values[value].needs_data) continue;
+    if (absl::Status s = ReadData(frame, value); !s.ok()) return s;
+  }
+  if (absl::Status s = Restride(frame); !s.ok()) return s;
+  for (uint32_t input : inputs_with_data_) {
+    if (absl::Status s = ReadData(frame, input); !s.ok()) return s;
+  }
+  std::optional<WorkspaceLease> workspace;
+  if (!program_.workspace_values.empty()) {
+    absl::StatusOr<WorkspaceLease> lease =
+        WorkspaceLease::Acquire(static_cast<size_t>(frame.slots[program_.workspace]));
+    if (!lease.ok()) return lease.status();
+    workspace.emplace(*std::move(lease));
+    for (uint32_t v : program_.workspace_values) {
+      const int64_t offset = frame.slots[program_.values[v].offset];
+      absl::Status s = SetData(frame, v, workspace->data(), offset, frame.slots[program_.workspace]);
+      if (!s.ok()) return s;
+    }
+  }
+  for (const Program::Step& step : program_.steps) {
+    absl::Status status;
+    switch (step.kind) {
+      case Program::Step::Kind::kAllocate:
+        status = Allocate(frame, step.index);
+        break;
+      case Program::Step::Kind::kLaunch:
+        status = Launch(frame, program_.launches[step.index]);
+        break;
+      case Program::Step::Kind::kExternal:
+        status = CallExternal(frame, step.index, host, left);
+        break;
+      case Program::Step::Kind::kView:
+        status = MakeView(frame, step.index);
+        break;
+      case Program::Step::Kind::kRelease: {
+        const Program::Release& release = program_.releases[step.index];
+        for (uint32_t i = 0; i < release.count; ++i) frame.Drop(program_.released[release.first + i]);
+        break;
+      }
+      case Program::Step::Kind::kCopy:
+        status = Copy(frame, program_.copies[step.index]);
+        break;
+    }
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Function::Restride(Frame& frame) const {
+  for (uint32_t input : frame.restride) {
+    OwnedTensor copy(api_);
+    if (absl::Status s = EmptyLike(frame, input, copy.out()); !s.ok()) return s;
+    if (api_->copy_(copy.get(), frame.tensors[input], 0) != 0) return api_->Error(absl::StrCat("argument ", input));
+    frame.Set(input, copy.release());
+  }
+  return absl::OkStatus();
+}
+
+// The one place where tensors are made.
+absl::Status Function::EmptyLike(const Frame& frame, uint32_t value, TensorHandle* out) const {
+  const Program::Value& v = program_.values[value];
+  const int64_t* sizes = frame.slots.data() + v.shape;
+  if (api_->empty_strided(v.rank, sizes, sizes + v.rank, api_->dtype_code[v.dtype], api_->cpu_device_type, 0, out) !=
+      0) {
+    return api_->Error(absl::StrCat("value ", value, ": allocation"));
+  }
+  const int64_t bytes = program_.ByteExtent(v, frame.slots).value_or(0);
+  void* data = nullptr;
+  if (bytes >= 2 * kHugePage && api_->data_ptr(*out, &data) == 0) UseHugePages(data, bytes);
+  return absl::OkStatus();
+}
+
+absl::Status Function::Allocate(Frame& frame, uint32_t value) const {
+  TensorHandle handle = nullptr;
+  if (absl::Status s = EmptyLike(frame, value, &handle); !s.ok()) return s;
+  frame.Set(value, handle);
+  return program_.values[value].needs_data ? ReadData(frame, value) : absl::OkStatus();
+}
+
+absl::Status Function::ReadData(Frame& frame, uint32_t value) const {
+  const TensorHandle tensor = frame.tensors[value];
+  void* data = nullptr;
+  if (api_->data_ptr(tensor, &data) != 0) return api_->Error(absl::StrCat("value ", value));
+  frame.data[value] = static_cast<char*>(data);
+  if (program_.first_view[value] == program_.first_view[value + 1]) return absl::OkStatus();
+  int64_t offset = 0, bytes = 0;
+  if ((api_->storage_offset(tensor, &offset) | api_->storage_size(tensor, &bytes)) != 0) {
+    return api_->Error(absl::StrCat("value ", value));
+  }
+  offset *= ByteSize(program_.values[value].dtype);
+  // As an integer: an empty storage has no address.
+  return SetData(frame, value, reinterpret_cast<void*>(reinterpret_cast<intptr_t>(data) - offset), offset, bytes);
+}
+
+absl::Status Function::SetData(Frame& frame, uint32_t value, void* begin, int64_t offset, int64_t bytes) const {
+  const intptr_t origin = reinterpret_cast<intptr_t>(begin);
+  frame.data[value] = reinterpret_cast<char*>(origin + offset);
+  for (uint32_t i = program_.first_view[value]; i < program_.first_view[value + 1]; ++i) {
+    const uint32_t view = program_.views[i];
+    const Program::Value& v = program_.values[view];
+    const std::optional<int64_t> extent = program_.ByteExtent(v, frame.slots);
+    const int64_t base = reinterpret_cast<intptr_t>(frame.data[v.base]) - origin;
+    int64_t first, last;
+    if (!extent || __builtin_mul_overflow(frame.slots[v.offset], ByteSize(v.dtype), &first) ||
+        __builtin_add_overflow(first, base, &first) || first < 0 || __builtin_add_overflow(first, *extent, &last) ||
+        last > bytes) {
+      return absl::InvalidArgumentError(absl::StrCat("value ", view, ": the view lies outside its base's memory"));
+    }
+    frame.data[view] = reinterpret_cast<char*>(origin + first);
+  }
+  return absl::OkStatus();
+}
+
+// Views of one dtype share the storage with another offset; of another dtype they are cut from the storage by bytes.
+// Torch checks neither, so the bounds are checked here.
+absl::Status Function::MakeView(Frame& frame, uint32_t value) const {
+  const Program::Value& v = program_.values[value];
+  const Program::Value& base = program_.values[v.base];
+  const TensorHandle from = frame.tensors[v.base];
+  int64_t storage_offset = 0, storage_bytes = 0;
+  if ((api_->storage_offset(from, &storage_offset) | api_->storage_size(from, &storage_bytes)) != 0) {
+    return api_->Error(absl::StrCat("value ", value));
+  }
+  const int64_t unit = ByteSize(v.dtype);
+  const std::optional<int64_t> extent = program_.ByteExtent(v, frame.slots);
+  int64_t begin, end;
+  if (!extent || __builtin_mul_overflow(frame.slots[v.offset], unit, &begin) ||
+      __builtin_add_overflow(begin, storage_offset * ByteSize(base.dtype), &begin) || begin < 0 || begin % unit != 0 ||
+      __builtin_add_overflow(begin, *extent, &end) || end > storage_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("value ", value, ": the view does not lie inside its base's storage"));
+  }
+  const int64_t* sizes = frame.slots.data() + v.shape;
+  const int64_t* strides = sizes + v.rank;
+  OwnedTensor view(api_);
+  int32_t failed;
+  if (v.dtype == base.dtype) {
+    failed = api_->reinterpret_tensor(from, v.rank, sizes, strides, begin / unit, view.out());
+  } else {
+    OwnedTensor whole(api_);  // the pool must begin where its storage does
+    const int64_t none = 0, one = 1;
+    failed = api_->reinterpret_tensor(from, 1, &none, &one, 0, whole.out());
+    if (failed == 0) {
+      failed = api_->alloc_from_pool(whole.get(), begin, api_->dtype_code[v.dtype], v.rank, sizes, strides, view.out());
+    }
+  }
+  if (failed != 0) return api_->Error(absl::StrCat("value ", value, ": view"));
+  frame.Set(value, view.release());
+  return absl::OkStatus();
+}
+
+absl::Status Function::Launch(Frame& frame, const Program::Launch& launch) const {
+  const int64_t extent = frame.slots[launch.extent], grain = frame.slots[launch.grain];
+  if (extent == 0) return absl::OkStatus();
+  frame.buffers.resize(launch.num_buffers);
+  const uint32_t* ids = program_.buffers.data() + launch.first_buffer;
+  for (uint32_t i = 0; i < launch.num_buffers; ++i) frame.buffers[i] = frame.data[ids[i]];
+  frame.error = 0;
+  LaunchContext context{kernels_[launch.kernel], frame.buffers.data(), frame.slots.data() + launch.sizes, &frame.error};
+  if (extent <= grain || api_->parallel_for == nullptr) {
+    LaunchBody(0, extent, &context);
+  } else if (api_->parallel_for(0, extent, grain, LaunchBody, &context) != 0) {
+    return api_->Error("parallel_for");
+  }
+  if (frame.error == 0) return absl::OkStatus();
+  return absl::OutOfRangeError(absl::StrCat("index out of range in self (node ", launch.origin, ", kernel ",
+                                            kernel_names_[launch.kernel], ", check ", frame.error - 1, ")"));
+}
+
+absl::Status Function::CallExternal(Frame& frame, uint32_t index, HostThread* host, bool left) const {
+  const ExternalCall& call = program_.externals[index];
+  const BoundExternal& bound = externals_[index];
+  const CallContext context{frame.tensors.data(), frame.slots.data(), host};
+  if (bound.route() == BoundExternal::Route::kOut) {
+    const uint32_t result = call.results[0];
+    if (program_.values[result].storage == v1::PlanValue::TENSOR) return bound.RunOut(context, frame.tensors[result]);
+    OwnedTensor out(api_);
+    if (absl::Status s = EmptyLike(frame, result, out.out()); !s.ok()) return s;
+    if (absl::Status s = bound.RunOut(context, out.get()); !s.ok()) return s;
+    frame.Set(result, out.release());
+    return program_.values[result].needs_data ? ReadData(frame, result) : absl::OkStatus();
+  }
+  const bool enter = left && bound.route() == BoundExternal::Route::kForeign;
+  if (enter) host->Enter();
+  // A call inside this call has a frame of its own, so the scratch is ours alone.
+  absl::Status status = bound.Run(context, &frame.stack, &frame.results);
+  if (enter) host->Leave();
+  if (status.ok() && frame.results.size() != call.results.size()) {
+    status = absl::InvalidArgumentError(absl::StrCat(call.op, " (node ", call.origin, ") gave ", frame.results.size(),
+                                                     " results, the plan has ", call.results.size()));
+  }
+  for (size_t i = 0; i < frame.results.size(); ++i) {
+    const TensorHandle handle = std::exchange(frame.results[i], nullptr);
+    if (status.ok()) {
+      status = Adopt(frame, call, i, handle);
+    } else if (handle != nullptr) {
+      api_->delete_tensor(handle);
+    }
+  }
+  frame.results.clear();
+  return status;
+}
+
+// A result as the plan expects it: torch's kernels sometimes give other strides or another dtype than their meta
+// functions promise.
+absl::Status Function::Adopt(Frame& frame, const ExternalCall& call, size_t result, TensorHandle handle) const {
+  OwnedTensor tensor(api_, handle);
+  const uint32_t value = call.results[result];
+  if (value == Program::kNoValue) return absl::OkStatus();
+  const auto where = [&] { return absl::StrCat(call.op, " (node ", call.origin, "), result ", result); };
+  bool defined = false;
+  if (handle != nullptr && api_->is_defined(handle, &defined) != 0) return api_->Error(where());
+  if (!defined) return absl::InvalidArgumentError(absl::StrCat(where(), " is None, the plan wants a tensor"));
+
+  const Program::Value& want = program_.values[value];
+  const int64_t* want_sizes = frame.slots.data() + want.shape;
+  int64_t dim = 0, *sizes = nullptr, *strides = nullptr;
+  int32_t dtype = 0;
+  if ((api_->dtype(handle, &dtype) | api_->dim(handle, &dim) | api_->sizes(handle, &sizes) |
+       api_->strides(handle, &strides)) != 0) {
+    return api_->Error(where());
+  }
+  if (dim != want.rank || !std::equal(sizes, sizes + dim, want_sizes)) {
+    return absl::InvalidArgumentError(absl::StrCat(where(), " has another shape than the plan's"));
+  }
+  const bool into = want.storage == v1::PlanValue::TENSOR;
+  if (!into && dtype == api_->dtype_code[want.dtype] &&
+      SameStrides(want_sizes, strides, want_sizes + want.rank, want.rank)) {
+    frame.Set(value, tensor.release());
+  } else {
+    OwnedTensor fresh(api_);
+    if (!into) {
+      if (absl::Status s = EmptyLike(frame, value, fresh.out()); !s.ok()) return s;
+    }
+    if (api_->copy_(into ? frame.tensors[value] : fresh.get(), handle, 0) != 0) return api_->Error(where());
+    if (into) return absl::OkStatus();
+    frame.Set(value, fresh.release());
+  }
+  return want.needs_data ? ReadData(frame, value) : absl::OkStatus();
+}
+
+bool Function::IsContiguous(const Frame& frame, uint32_t value) const {
+  const Program::Value& v = program_.values[value];
+  int64_t expected = 1;
+  for (uint32_t d = v.rank; d-- > 0;) {
+    const int64_t size = frame.slots[v.shape + d];
+    if (size != 1 && frame.slots[v.shape + v.rank + d] != expected) return false;
+    expected *= size;  // cannot overflow: the tensor exists
+  }
+  return true;
+}
+
+// A tensor over the value's memory that owns nothing.
+absl::Status Function::Blob(const Frame& frame, uint32_t value, OwnedTensor* out) const {
+  const Program::Value& v = program_.values[value];
+  const int64_t* sizes = frame.slots.data() + v.shape;
+  if (api_->from_blob(frame.data[value], v.rank, sizes, sizes + v.rank, 0, api_->dtype_code[v.dtype],
+                      api_->cpu_device_type, -1, out->out(), api_->strided_layout, nullptr, 0) != 0) {
+    return api_->Error(absl::StrCat("value ", value));
+  }
+  return absl::OkStatus();
+}
+
+// Written through a blob, so that an input's version is not counted up here: the wrapper around the call does that.
+absl::Status Function::Copy(Frame& frame, const Program::Copy& copy) const {
+  const Program::Value& to = program_.values[copy.to];
+  const Program::Value& from = program_.values[copy.from];
+  const int64_t* to_sizes = frame.slots.data() + to.shape;
+  const int64_t* from_sizes = frame.slots.data() + from.shape;
+  if (to.rank != from.rank || !std::equal(to_sizes, to_sizes + to.rank, from_sizes)) {
+    return absl::InvalidArgumentError(absl::StrCat("copy of value ", copy.from, " to ", copy.to, ": shapes differ"));
+  }
+  const std::optional<int64_t> bytes = program_.ByteExtent(to, frame.slots);
+  if (bytes == 0) return absl::OkStatus();
+  if (to.dtype == from.dtype && !IsComplex(to.dtype) && bytes && *bytes <= kMaxMemmove &&
+      IsContiguous(frame, copy.to) && IsContiguous(frame, copy.from)) {
+    std::memmove(frame.data[copy.to], frame.data[copy.from], static_cast<size_t>(*bytes));
+    return absl::OkStatus();
+  }
+  OwnedTensor to_blob(api_), from_blob(api_);
+  if (absl::Status s = Blob(frame, copy.to, &to_blob); !s.ok()) return s;
+  // A complex tensor may be marked as conjugated, which its memory does not tell.
+  TensorHandle source = frame.tensors[copy.from];
+  if (source == nullptr) {
+    if (absl::Status s = Blob(frame, copy.from, &from_blob); !s.ok()) return s;
+    source = from_blob.get();
+  }
+  if (api_->copy_(to_blob.get(), source, 0) != 0) {
+    return api_->Error(absl::StrCat("copy of value ", copy.from, " to ", copy.to));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace kiln
