@@ -104,6 +104,13 @@ ValueId GraphBuilder::AddCopy(const Graph& from, const Node& node, std::vector<A
   return AddNode(from.op_name(node), node.def, std::move(args), results);
 }
 
+void GraphBuilder::SetStrides(ValueId value, std::vector<Sym> strides) {
+  if (!Defined(value)) return Fail(absl::StrCat("strides of %", value, ", which is not defined"));
+  TensorType type = *graph_->type(value);
+  type.strides = std::move(strides);
+  graph_->value_types_[value] = Intern(std::move(type));
+}
+
 void GraphBuilder::AddOutput(ValueId value) {
   if (!Defined(value)) Fail(absl::StrCat("output %", value, " is not defined"));
   graph_->outputs_.push_back({GraphOutput::Kind::kValue, value, {}});

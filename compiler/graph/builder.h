@@ -58,6 +58,9 @@ class GraphBuilder {
   // The same operator, record and result types as `node`, a node of `from` over the same SymContext.
   ValueId AddCopy(const Graph& from, const Node& node, std::vector<Arg> args);
 
+  // Gives a value another layout. For values that their producer can write in any.
+  void SetStrides(ValueId value, std::vector<Sym> strides);
+
   const NodeContext& context() const { return context_; }
   void SetContext(const NodeContext& context) { context_ = context; }
 

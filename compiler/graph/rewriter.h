@@ -12,7 +12,7 @@
 
 namespace kiln {
 
-// Sees each node in order. It has just been added to `builder`, with replaced operands, so that Call(builder.graph(),
+// Sees each node once, in order. It has just been added to `builder`, with replaced operands, so that Call(builder.graph(),
 // node) works and further nodes may be built from its operands and types. Returns nothing to keep it, or one value a
 // result (kNoValue for a result that is None or has no use) to drop the node and use those instead. `node` is a copy,
 // good while the call lasts.
