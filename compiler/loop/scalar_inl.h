@@ -25,8 +25,8 @@ inline T ComputeFloat(T a, T b, T c) {
   if constexpr (op == Op::kFma) return std::fma(a, b, c);
   if constexpr (op == Op::kNeg) return -a;
   if constexpr (op == Op::kAbs) return std::fabs(a);
-  if constexpr (op == Op::kMin) return (a < b || a != a) ? a : b;
-  if constexpr (op == Op::kMax) return (a > b || a != a) ? a : b;
+  if constexpr (op == Op::kMin) return (b < a || b != b) ? b : a;
+  if constexpr (op == Op::kMax) return (b > a || b != b) ? b : a;
   if constexpr (op == Op::kFloor) return std::floor(a);
   if constexpr (op == Op::kCeil) return std::ceil(a);
   if constexpr (op == Op::kTrunc) return std::trunc(a);

@@ -138,13 +138,13 @@ TEST(Integers, ShiftsBeyondTheWidth) {
   EXPECT_EQ(Op2(Op::kShr, DType::kUInt8, 0x80, 7), 1);
 }
 
-TEST(Floats, MinMaxPropagateNanAndTakeTheSecondZero) {
+TEST(Floats, MinMaxPropagateNanAndTakeTheFirstZero) {
   const uint64_t nan = F32(std::numeric_limits<float>::quiet_NaN());
   for (Op op : {Op::kMin, Op::kMax}) {
     EXPECT_TRUE(std::isnan(ToDouble(DType::kFloat32, Op2(op, DType::kFloat32, nan, F32(1)))));
     EXPECT_TRUE(std::isnan(ToDouble(DType::kFloat32, Op2(op, DType::kFloat32, F32(1), nan))));
-    EXPECT_EQ(Op2(op, DType::kFloat32, F32(0.0f), F32(-0.0f)), F32(-0.0f));
-    EXPECT_EQ(Op2(op, DType::kFloat32, F32(-0.0f), F32(0.0f)), F32(0.0f));
+    EXPECT_EQ(Op2(op, DType::kFloat32, F32(0.0f), F32(-0.0f)), F32(0.0f));
+    EXPECT_EQ(Op2(op, DType::kFloat32, F32(-0.0f), F32(0.0f)), F32(-0.0f));
   }
 }
 
