@@ -13,10 +13,10 @@ llvm::Value* Binary(llvm::IRBuilderBase& b, llvm::Intrinsic::ID id, llvm::Value*
   return b.CreateBinaryIntrinsic(id, x, y);
 }
 
-// x where it is better than y or NaN, else y (NaN included): one minps or maxps, whose ties and NaNs give the second
-// operand, and a blend.
+// y where it is better than x or NaN, else x (NaN included): one minps or maxps with the operands in the order (y, x),
+// whose ties and NaNs give x, and a blend that a constant y does not need.
 llvm::Value* FloatMinMax(llvm::IRBuilderBase& b, llvm::Value* is_better, llvm::Value* x, llvm::Value* y) {
-  return b.CreateSelect(b.CreateFCmpUNO(x, x), x, b.CreateSelect(is_better, x, y));
+  return b.CreateSelect(b.CreateFCmpUNO(y, y), y, b.CreateSelect(is_better, y, x));
 }
 
 llvm::Value* EmitFloat(const EmitContext& context, Op op, std::span<llvm::Value* const> args) {
@@ -42,9 +42,9 @@ llvm::Value* EmitFloat(const EmitContext& context, Op op, std::span<llvm::Value*
     case Op::kAbs:
       return b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
     case Op::kMin:
-      return FloatMinMax(b, b.CreateFCmpOLT(x, y), x, y);
+      return FloatMinMax(b, b.CreateFCmpOLT(y, x), x, y);
     case Op::kMax:
-      return FloatMinMax(b, b.CreateFCmpOGT(x, y), x, y);
+      return FloatMinMax(b, b.CreateFCmpOGT(y, x), x, y);
     case Op::kFloor:
       return b.CreateUnaryIntrinsic(llvm::Intrinsic::floor, x);
     case Op::kCeil:
