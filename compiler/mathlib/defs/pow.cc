@@ -48,7 +48,51 @@ Expr PowF32(Expr x32, Expr y32) {
   return WithSpecialCases(x32, y32, magnitude);
 }
 
-Expr PowF64(Expr x, Expr) { return x; }
+Double Times(Double a, Double b) {
+  const Double product = TwoProduct(a.hi, b.hi);
+  return {product.hi, product.lo + Fma(a.hi, b.lo, a.lo * b.hi)};
+}
+
+// log2(x) for positive finite x, with a relative error of some 2^-65.
+Double Log2(Expr x) {
+  const Split split = SplitExponent(x);
+  // s = f / (2 + f), so that log(1 + f) = 2 atanh(s).
+  const Expr f = split.m - 1;
+  const Double d = FastTwoSum(f.Like(2), f);
+  const Expr inverse = 1 / d.hi, s_hi = f * inverse;
+  const Double s = {s_hi, Fma(-s_hi, d.lo, Fma(-s_hi, d.hi, f)) * inverse};
+  const Double z = Times(s, s);
+  // minimax.py log.pow64: error 2^-65.3. t = s^2 (2/3 + s^2 q)
+  const Expr q =
+      Polynomial(z.hi, {0x1.9999999999b3p-2, 0x1.2492492457d6ep-2, 0x1.c71c722d6484cp-3, 0x1.745ce9e40cf7ap-3,
+                        0x1.3b1eebe9d0fcep-3, 0x1.0f7feca9c89ccp-3, 0x1.0e428feeed8e6p-3});
+  const Double w = FastTwoSum(f.Like(0x1.5555555555555p-1), z.hi * q);
+  const Double t = Times(z, {w.hi, w.lo + 0x1.5555555555555p-55});
+  const Double u = Times(s, t);
+  const Double twice = FastTwoSum(s.hi * 2, u.hi);
+  const Double log = FastTwoSum(twice.hi, twice.lo + Fma(s.lo, 2.0, u.lo));
+  const Double log2 = Times(log, {f.Like(0x1.71547652b82fep+0), f.Like(0x1.777d0ffda0d24p-56)});
+  const Double sum = FastTwoSum(split.k, log2.hi);
+  return FastTwoSum(sum.hi, sum.lo + log2.lo);
+}
+
+Expr PowF64(Expr x, Expr y) {
+  const Expr magnitude = Abs(x);
+  const Double log2 = Log2(magnitude);
+  const Double product = TwoProduct(y, WithLogCases(magnitude, log2.hi));
+  const double limit = 1100;
+  const Expr exponent = Max(Min(product.hi, limit), -limit);
+  const Rounded n = RoundByMagic(exponent);
+  // Beyond the limit the lower part may be infinity - infinity.
+  const Expr lower = Select(Abs(product.hi) < limit, Fma(y, log2.lo, product.lo), 0);
+  const Expr r = (exponent - n.value) + lower;
+  // minimax.py exp2.pow64: error 2^-55.8
+  const Expr p =
+      Polynomial(r, {0x1.62e42fefa39efp-1, 0x1.ebfbdff82c548p-3, 0x1.c6b08d704a233p-5, 0x1.3b2ab6fbb43aap-7,
+                     0x1.5d87fe78576bcp-10, 0x1.430912b34bd7fp-13, 0x1.ffcbfdfd5feb9p-17, 0x1.62c1328b97f16p-20,
+                     0x1.b52172bfda45dp-24, 0x1.e100d5e7dce3bp-28, 0x1.ef6f3ffbab5f2p-32, 0x1.b572e2ff13318p-34});
+  return WithSpecialCases(x, y, ScaleByPowerOfTwo(Fma(r, p, 1.0), n.value));
+}
 
 }  // namespace
 

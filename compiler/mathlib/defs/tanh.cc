@@ -1,4 +1,4 @@
-// tanh(x) = E / (E + 2) with E = e^(2|x|) - 1, which is accurate near 0 too; the sign is put back.
+// tanh: near 0 an odd polynomial, further out 1 - 2 / (e^(2|x|) + 1) with the sign put back.
 #include <cmath>
 
 #include "compiler/mathlib/defs/parts.h"
@@ -7,40 +7,36 @@
 namespace kiln::mathlib {
 namespace {
 
-// From e^r - 1 and n.
-Expr Finish(Expr x, const Reduced& reduced, Expr expm1_r) {
-  const Expr power = PowerOfTwo(reduced.n.shifted);
-  const Expr expm1 = Fma(power, expm1_r, power - 1);
-  return Copysign(expm1 / (expm1 + 2), x);
+// near: (tanh(x) - x) / x^3, good for |x| < 3/4; e^(2|x|) = (1 + r + r^2 q) 2^n.
+Expr Join(Expr x, Expr near, const Reduced& reduced, Expr q) {
+  const Expr r = reduced.r, power = PowerOfTwo(reduced.n.shifted);
+  const Expr far = 1 - 2 / Fma(power, Fma(r * r, q, r), power + 1);
+  return Select(Abs(x) < 0.75, Fma(x * (x * x), near, x), Copysign(far, x));
 }
 
-constexpr double kNearF32 = 0.75;
-
 Expr TanhF32(Expr x, Expr) {
-  const Expr z = x * x, magnitude = Abs(x);
   // minimax.py tanh.f32.near: error 2^-29.3
   const Expr near =
-      Polynomial(z, {-0x1.55554ap-2, 0x1.110de2p-3, -0x1.b98296p-5, 0x1.5f9deap-6, -0x1.f6c3dep-8, 0x1.c99208p-10});
-  const Expr y = Min(magnitude, 10);  // beyond: 1
-  const Reduced reduced = ReduceByLn2(y + y);
-  const Expr r = reduced.r;
+      Polynomial(x * x, {-0x1.55554ap-2, 0x1.110de2p-3, -0x1.b98296p-5, 0x1.5f9deap-6, -0x1.f6c3dep-8, 0x1.c99208p-10});
+  const Reduced reduced = ReduceByLn2(Min(Abs(x), 10) * 2);  // beyond: 1
   // minimax.py exp.f32: error 2^-28.2
-  const Expr q = Polynomial(r, {0x1p-1, 0x1.55548ap-3, 0x1.55552ap-5, 0x1.123ef8p-7, 0x1.6ced84p-10});
-  const Expr power = PowerOfTwo(reduced.n.shifted);
-  const Expr far = 1 - 2 / Fma(power, Fma(r * r, q, r), power + 1);
-  return Select(magnitude < kNearF32, Fma(x * z, near, x), Copysign(far, x));
+  const Expr q = Polynomial(reduced.r, {0x1p-1, 0x1.55548ap-3, 0x1.55552ap-5, 0x1.123ef8p-7, 0x1.6ced84p-10});
+  return Join(x, near, reduced, q);
 }
 
 Expr TanhF64(Expr x, Expr) {
-  const Expr y = Min(Abs(x), 20);
-  const Reduced reduced = ReduceByLn2(y + y);
-  const Expr r = reduced.r;
-  // minimax.py expm1.f64: error 2^-61
+  // minimax.py tanh.f64.near: error 2^-55
+  const Expr near =
+      Polynomial(x * x, {-0x1.555555555549dp-2, 0x1.1111111105fd7p-3, -0x1.ba1ba1b2ac249p-5, 0x1.664f4741c94d5p-6,
+                         -0x1.226e1590eed37p-7, 0x1.d6cfc9795871cp-9, -0x1.7d778d817eabp-10, 0x1.340f714ad64e8p-11,
+                         -0x1.e814f83e2a5b7p-13, 0x1.65e57f3476aecp-14, -0x1.a25bee59e265dp-16, 0x1.12801211e336dp-18});
+  const Reduced reduced = ReduceByLn2(Min(Abs(x), 20) * 2);  // beyond: 1
+  // minimax.py exp.f64: error 2^-62
   const Expr q =
-      Polynomial(r, {0x1p-1, 0x1.5555555555555p-3, 0x1.5555555555556p-5, 0x1.111111111139cp-7, 0x1.6c16c16c16f71p-10,
-                     0x1.a01a019eb4271p-13, 0x1.a01a019fc0fe6p-16, 0x1.71de3edd32312p-19, 0x1.27e4ef6fb91bcp-22,
-                     0x1.ae597e49df681p-26, 0x1.1f4e3037555acp-29, 0x1.670d5957ff949p-33});
-  return Finish(x, reduced, Fma(r * r, q, r));
+      Polynomial(reduced.r, {0x1p-1, 0x1.555555555555cp-3, 0x1.5555555555556p-5, 0x1.111111110e97dp-7,
+                             0x1.6c16c16c15f2cp-10, 0x1.a01a01b48ee9cp-13, 0x1.a01a01a8f770bp-16, 0x1.71dded537147ap-19,
+                             0x1.27e4d5cdf22c2p-22, 0x1.af713dd269344p-26, 0x1.1f7bae9d4bedep-29});
+  return Join(x, near, reduced, q);
 }
 
 }  // namespace

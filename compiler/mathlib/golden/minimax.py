@@ -109,6 +109,11 @@ def atanh_rest(z):
     return (2 * mpmath.atanh(s) - 2 * s) / s**3
 
 
+def atanh_rest2(z):
+    """(2 atanh(s) - 2 s - 2/3 s^3) / s^5 for z = s^2."""
+    return (atanh_rest(z) - mpf(2) / 3) / z
+
+
 def log1p_rest(f):
     """(log(1 + f) - f + f^2 / 2) / f^3."""
     if abs(f) < mpf("1e-20"):
@@ -176,6 +181,12 @@ FITS = {
     "cos.f64": (cos_rest, lambda z: z**2, (0, R_MAX**2), range(6), "f64"),
     # tanh(x) = x + x^3 q(x^2) near 0.
     "tanh.f32.near": (tanh_rest, lambda z: z, (0, mpf("0.75") ** 2), range(6), "f32"),
+    "tanh.f64.near": (tanh_rest, lambda z: z, (0, mpf("0.75") ** 2), range(12), "f64"),
+    # pow: 2 atanh(s) = 2 s + 2/3 s^3 + s^5 q(s^2), 2^r = 1 + r q(r).
+    "log.pow64": (atanh_rest2, lambda z: z * z, (0, S_MAX**2), range(7), "f64"),
+    "exp2.pow64": (exp2_rest, lambda x: abs(x), (-0.5, 0.5), range(12), "f64"),
+    "erf.f64.near": (erf_rest, lambda z: 1 / (1 + erf_rest(z)), (0, 1), range(12), "f64"),
+    "erf.f64.far": (erfc_exponent, erf_far_weight, (1, 6), range(18), "f64"),
     # For results that are rounded to f32: the same, log2, and 2^r = 1 + r q(r).
     "sin.f32": (sin_rest, lambda z: z, (0, R_MAX**2), range(4), "f64"),
     "cos.f32": (cos_rest, lambda z: z**2, (0, R_MAX**2), range(4), "f64"),
