@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/ops/registry.h"
 
 namespace kiln {
 namespace {
@@ -58,7 +59,7 @@ absl::Status DescribeCall(const Graph& graph, const Node& node, const std::funct
   call.set_op(op.name);
   call.set_schema(op.schema);
   call.set_origin(node.origin);
-  call.set_random(node.def != nullptr && node.def->traits.random);
+  call.set_random(TraitsOf(Call(graph, node)).random);
   ArgWriter writer(graph.syms(), tensor, sym);
   for (const Arg& arg : node.args) writer.Write(arg, *call.add_args());
   return absl::OkStatus();

@@ -42,6 +42,9 @@ class Planner {
     passes_.times = &times_;
     absl::StatusOr<std::shared_ptr<const Graph>> graph = ImportGraph(request_.graph());
     if (!graph.ok()) return graph.status();
+    passes_.subject = "request";
+    graph = RunRequestPasses(*std::move(graph), passes_);
+    if (!graph.ok()) return graph.status();
     absl::Status status = (*graph)->level() == GraphLevel::kJoint ? PlanJoint(**graph) : PlanInference(*graph);
     if (!status.ok()) return status;
     for (const v1::KernelSource& kernel : pool_.kernels()) {
