@@ -100,12 +100,13 @@ bool HasMeaning(const Call& call) {
 }
 
 Traits TraitsOf(const Call& call) {
+  if (call.node().def != nullptr) return call.node().def->traits;
   const OpName& op = call.graph().op_name(call.node());
   // A record of this overload knows, even if it does not take this version's arguments.
-  const OpDef* def = call.node().def != nullptr ? call.node().def : FindTorchOp(op.name);
+  const OpDef* def = FindTorchOp(op.name);
   Traits traits = def != nullptr ? def->traits : Traits{};
   const absl::StatusOr<Schema> schema = ParseSchema(op.schema);
-  if (call.node().def != nullptr || !schema.ok()) return traits;
+  if (!schema.ok()) return traits;
   traits.random |= std::ranges::any_of(schema->args, [](const SchemaArg& a) { return a.kind == ArgKind::kGenerator; });
   traits.effect |=
       schema->results.empty() || std::ranges::any_of(schema->args, [](const SchemaArg& a) { return a.written; });

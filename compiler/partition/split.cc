@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/graph/builder.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/ops/registry.h"
 
 namespace kiln {
 namespace {
@@ -27,8 +28,9 @@ bool IsFree(const Node& node) {
   return IsView(node) || (node.def != nullptr && node.def->lower != nullptr && !HasTensorOperand(node));
 }
 
-bool MustStayForward(const Node& node) {
-  return node.phase == Phase::kForward && node.def != nullptr && (node.def->traits.random || node.def->traits.effect);
+bool MustStayForward(const Graph& graph, const Node& node) {
+  const Traits traits = TraitsOf(Call(graph, node));
+  return node.phase == Phase::kForward && (traits.random || traits.effect);
 }
 
 // Nodes that the forward's outputs and updates need.
@@ -43,7 +45,7 @@ std::vector<bool> ForwardNodes(const Graph& joint) {
   for (const GraphUpdate& update : joint.updates()) need(update.value);
   for (NodeId n = static_cast<NodeId>(joint.nodes().size()); n-- > 0;) {
     const Node& node = joint.nodes()[n];
-    if (MustStayForward(node)) forward[n] = true;
+    if (MustStayForward(joint, node)) forward[n] = true;
     if (forward[n]) ForEachValue(std::span<const Arg>(node.args), need);
   }
   return forward;

@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "compiler/ops/registry.h"
 
 namespace kiln {
 namespace {
@@ -400,8 +401,8 @@ class Fuser {
 
   // An external call that draws random numbers, or that has effects, comes after the one before it.
   bool Ordered(NodeId n) const {
-    const OpDef* def = graph_.nodes()[n].def;
-    return def != nullptr && (def->traits.random || def->traits.effect);
+    const Traits traits = TraitsOf(Call(graph_, graph_.nodes()[n]));
+    return traits.random || traits.effect;
   }
 
   void Dependences(std::span<const uint32_t> live, std::vector<std::vector<uint32_t>>& successors,
