@@ -70,7 +70,17 @@ class GroupLowering {
 
   absl::Status Finish() {
     if (!b_->status().ok()) return b_->status();
+    if (!named_.empty()) loop::Walk(kernel_.body, [&](loop::Stmt& stmt) { ReplaceNames(stmt); });
     return e_->status();
+  }
+
+  void ReplaceNames(loop::Stmt& stmt) {
+    loop::ForEachSym(stmt, [&](Sym& s) {
+      s = syms_.Substitute(s, [&](Var var) -> std::optional<Sym> {
+        const auto it = named_.find(var);
+        return it == named_.end() ? std::nullopt : std::optional(it->second);
+      });
+    });
   }
 
   // --- loops ---
@@ -81,9 +91,15 @@ class GroupLowering {
     return extent;
   }
 
-  // Sets the indices of the merged dims from the loop's own.
+  // Sets the indices of the merged dims from the loop's own. A merged index that is an expression gets a name until the end: taken
+  // apart and put together again by views, a name comes out as itself.
   void SetIndex(const std::vector<int>& dims, Sym index) {
     std::vector<Sym> sizes;
+    if (dims.size() > 1 && !syms_.AsVar(index)) {
+      const Sym name = syms_.Axis(kernel_.first_axis + kernel_.num_axes++, Extent(dims));
+      named_.emplace(*syms_.AsVar(name), index);
+      index = name;
+    }
     for (const int d : dims) sizes.push_back(group_.space[d]);
     const Index at = Unravel(syms_, index, sizes);
     for (size_t i = 0; i < dims.size(); ++i) at_[dims[i]] = at[i];
@@ -324,6 +340,7 @@ class GroupLowering {
   std::unique_ptr<loop::Builder> b_;
   std::unique_ptr<Evaluator> e_;
   Index at_;  // index of each dim of the space at the current point
+  absl::flat_hash_map<Var, Sym> named_;  // axes that stand for expressions while the kernel is written
   int open_ = 0;
 };
 
