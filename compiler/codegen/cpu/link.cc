@@ -2,6 +2,7 @@
 
 #include <lld/Common/Driver.h>
 #include <llvm/Object/ELFObjectFile.h>
+#include <llvm/Support/CrashRecoveryContext.h>
 #include <llvm/Support/FileSystem.h>
 #include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/raw_ostream.h>
@@ -13,6 +14,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/synchronization/mutex.h"
 #include "compiler/codegen/cpu/symbol.h"
 
@@ -72,17 +74,34 @@ class PrivateDirectory {
   std::string path_;
 };
 
+// Names, contents and places of all sections and symbols are inside the file.
+llvm::Error CheckContents(const llvm::object::ObjectFile& file) {
+  for (const llvm::object::SectionRef& section : file.sections()) {
+    if (auto name = section.getName(); !name) return name.takeError();
+    if (auto contents = section.getContents(); !contents) return contents.takeError();
+  }
+  for (const llvm::object::SymbolRef& symbol : file.symbols()) {
+    if (auto name = symbol.getName(); !name) return name.takeError();
+    if (auto section = symbol.getSection(); !section) return section.takeError();
+  }
+  return llvm::Error::success();
+}
+
+// LLD's fatal errors cost the process: most of what would be one is found here.
 absl::Status CheckObject(const std::string& object, size_t i) {
-  auto parsed =
-      llvm::object::ObjectFile::createELFObjectFile(llvm::MemoryBufferRef(object, "object"), /*InitContent=*/true);
-  if (!parsed) {
-    return absl::InvalidArgumentError(absl::StrCat("objects[", i, "]: ", llvm::toString(parsed.takeError())));
-  }
+  const auto refuse = [&](const std::string& why) {
+    return absl::InvalidArgumentError(absl::StrCat("objects[", i, "]: ", why));
+  };
+  auto parsed = llvm::object::ObjectFile::createELFObjectFile(llvm::MemoryBufferRef(object, "object"),
+                                                              /*InitContent=*/true);
+  if (!parsed) return refuse(llvm::toString(parsed.takeError()));
   const auto* elf = llvm::dyn_cast<llvm::object::ELF64LEObjectFile>(parsed->get());
-  if (elf == nullptr || elf->getELFFile().getHeader().e_machine != llvm::ELF::EM_X86_64 ||
-      elf->getELFFile().getHeader().e_type != llvm::ELF::ET_REL) {
-    return absl::InvalidArgumentError(absl::StrCat("objects[", i, "]: not an x86-64 relocatable"));
+  if (elf == nullptr) return refuse("not an x86-64 relocatable");
+  const auto& header = elf->getELFFile().getHeader();
+  if (header.e_machine != llvm::ELF::EM_X86_64 || header.e_type != llvm::ELF::ET_REL) {
+    return refuse("not an x86-64 relocatable");
   }
+  if (llvm::Error error = CheckContents(*elf)) return refuse(llvm::toString(std::move(error)));
   return absl::OkStatus();
 }
 
@@ -98,7 +117,8 @@ absl::StatusOr<std::string> VersionScript(std::span<const std::string> symbols) 
   return script;
 }
 
-absl::Status RunLld(const std::vector<std::string>& inputs, const std::string& script, const std::string& output) {
+absl::Status RunLld(const std::vector<std::string>& inputs, const std::string& script, const std::string& output,
+                    const std::string& directory) {
   std::vector<std::string> args = {
       "ld.lld",          "-shared",          "-z",   "defs", "-z",  "now", "-s", "--threads=1", "--hash-style=gnu",
       "--build-id=none", "--version-script", script, "-o",   output};
@@ -111,10 +131,15 @@ absl::Status RunLld(const std::vector<std::string>& inputs, const std::string& s
   if (!linker.usable) return absl::InternalError("link: LLD cannot run again in this process");
   std::string log;
   llvm::raw_string_ostream stream(log);
+  // Without this, LLD's fatal errors end the process; with it they, and crashes, end the call. Its signal handlers are
+  // there for this call only.
+  llvm::CrashRecoveryContext::Enable();
   const lld::Result result = lld::lldMain(argv, stream, stream, {{lld::Gnu, &lld::elf::link}});
+  llvm::CrashRecoveryContext::Disable();
   linker.usable = result.canRunAgain;
-  if (!result.canRunAgain) return absl::InternalError(absl::StrCat("link: LLD died: ", stream.str()));
-  if (result.retCode != 0) return absl::InvalidArgumentError(absl::StrCat("link: ", stream.str()));
+  const std::string message = absl::StrReplaceAll(stream.str(), {{directory, ""}});
+  if (!result.canRunAgain) return absl::InternalError(absl::StrCat("link: LLD died: ", message));
+  if (result.retCode != 0) return absl::InvalidArgumentError(absl::StrCat("link: ", message));
   return absl::OkStatus();
 }
 
@@ -142,7 +167,7 @@ absl::StatusOr<std::string> LinkShared(std::span<const std::string> objects, std
     inputs.push_back(*std::move(input));
   }
   const std::string output = directory->File("kernels.so");
-  if (absl::Status status = RunLld(inputs, *script_file, output); !status.ok()) return status;
+  if (absl::Status status = RunLld(inputs, *script_file, output, directory->File("")); !status.ok()) return status;
   auto linked = llvm::MemoryBuffer::getFile(output);
   if (!linked) return NoPlace("output", linked.getError().value());
   return (*linked)->getBuffer().str();

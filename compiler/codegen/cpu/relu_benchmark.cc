@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <vector>
 
 #include "compiler/codegen/cpu/native_run.h"
 #include "compiler/loop/text.h"
@@ -71,13 +70,17 @@ TEST_P(Relu, IsWithinATenthOfIntrinsics) {
   ASSERT_TRUE(kernel.ok()) << kernel.status();
   auto native = NativeKernel::Compile(*kernel, target);
   ASSERT_TRUE(native.ok()) << native.status();
-  std::vector<float> x(kBlock, -0.25f), y(kBlock), z(kBlock);
-  void* buffers[] = {x.data(), y.data()};
+  // Cache lines whole, and no load of the one at the page offset of a store to the other: both codes get the same.
+  alignas(64) static float memory[2 * kBlock + 512];
+  float* const x = memory;
+  float* const y = memory + kBlock + 512;
+  std::fill_n(x, kBlock, -0.25f);
+  void* buffers[] = {x, y};
   const int64_t sizes[] = {1};
   int64_t error = 0;
   const double generated = BestSeconds([&] { native->function()(buffers, sizes, 0, 1, &error); });
-  const double intrinsics = BestSeconds([&, f = by_hand] { f(x.data(), z.data(), kBlock); });
-  EXPECT_EQ(y, z);
+  EXPECT_EQ(std::count(y, y + kBlock, 0.5f), kBlock);
+  const double intrinsics = BestSeconds([&, f = by_hand] { f(x, y, kBlock); });
   std::printf("%s: generated %.3f ms, intrinsics %.3f ms\n", target, generated * 1e3, intrinsics * 1e3);
   EXPECT_LE(generated, 1.1 * intrinsics);
 }
