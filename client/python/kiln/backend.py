@@ -14,7 +14,7 @@ from kiln import session
 from kiln.capture import Capture, capture_inference, capture_joint
 from kiln.counters import counters
 from kiln.errors import CaptureError, KilnError, KilnWarning
-from kiln.guards import EntryState, guard_spec
+from kiln.guards import EntryState, guard_spec, name_inputs
 from kiln.opaque import BoxedFunction, function_of, split
 from kiln.options import Options
 from kiln.proto import compile_pb2
@@ -44,7 +44,7 @@ def _compile(gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options
     from torch._dynamo.backends.common import aot_autograd
 
     _refuse_unsupported_modes(gm)
-    unit = _Unit(options, EntryState.now(example_inputs))
+    unit = _Unit(options, EntryState.now(gm, example_inputs))
     # Nothing is donated, so that retain_graph=True works as in eager mode.
     with torch._functorch.config.patch(donated_buffer=False):
         compiled: Callable[..., Any] = aot_autograd(
@@ -94,6 +94,7 @@ class _Unit:
         return function
 
     def _compile(self, capture: Capture, static_inputs: Sequence[int]) -> session.Compiled:
+        name_inputs(capture, self._entry)
         request = compile_pb2.CompileRequest(graph=capture.graph, debug=capture.debug)
         request.guards.CopyFrom(guard_spec(capture, self._entry, static_inputs))
         request.options.precision = compile_pb2.Options.Precision.Value(self._options.precision.upper())

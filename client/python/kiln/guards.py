@@ -24,13 +24,30 @@ _G = graph_pb2.GuardSpec.InputGuard
 class EntryState:
     """What only the back end's first frame can see: AOTAutograd traces with grad mode and autocast of its own."""
 
-    requires_grad: tuple[bool, ...]  # one an input of Dynamo's graph
+    names: tuple[str, ...]  # of the inputs of Dynamo's graph, as the user's code reaches them; for messages only
+    requires_grad: tuple[bool, ...]  # of the same
     globals: tuple[tuple[str, str], ...]  # sorted by name
 
     @staticmethod
-    def now(example_inputs: Sequence[Any]) -> EntryState:
+    def now(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> EntryState:
+        names = tuple(_source_name(node) for node in gm.graph.find_nodes(op="placeholder"))
         requires_grad = tuple(isinstance(t, torch.Tensor) and t.requires_grad for t in example_inputs)
-        return EntryState(requires_grad, global_state())
+        return EntryState(names, requires_grad, global_state())
+
+
+def name_inputs(capture: Capture, entry: EntryState) -> None:
+    """Gives the primals the names that the user knows them by, in the capture's DebugInfo."""
+    for i, node in enumerate(capture.primals or capture.inputs):
+        index = _dynamo_index(node, i)
+        if index < len(entry.names):
+            capture.debug.input_names[i] = entry.names[index]
+
+
+def _source_name(node: fx.Node) -> str:
+    """ "L['x']" and the like."""
+    source = getattr(node.meta.get("grapharg"), "source", None)
+    name = getattr(source, "name", None)
+    return name if isinstance(name, str) else node.name
 
 
 def global_state() -> tuple[tuple[str, str], ...]:
@@ -96,10 +113,11 @@ def guard_spec(capture: Capture, entry: EntryState, static_inputs: Iterable[int]
         if not isinstance(value, torch.Tensor):
             spec.inputs.add(kind=_G.SYMINT, type=syms.input_symbol(value))
             continue
+        index = _dynamo_index(node, i)
         spec.inputs.add(
             kind=_G.TENSOR,
             type=types.of(value),
-            requires_grad=_requires_grad(node, i, entry),
+            requires_grad=index < len(entry.requires_grad) and entry.requires_grad[index],
             is_static=i in static,
             alias_group=groups[i],
         )
@@ -124,13 +142,12 @@ def _alias_groups(inputs: Sequence[fx.Node]) -> list[int]:
     return groups
 
 
-def _requires_grad(node: fx.Node, position: int, entry: EntryState) -> bool:
-    """AOTAutograd detaches what it traces with; its descriptor says which input of Dynamo's graph it came from."""
+def _dynamo_index(node: fx.Node, position: int) -> int:
+    """Which input of Dynamo's graph an input came from: AOTAutograd, which may drop and join some, describes each."""
     desc = node.meta.get("desc")
-    while hasattr(desc, "base_of"):
-        desc = desc.base_of
-    index = getattr(desc, "idx", position)
-    return index < len(entry.requires_grad) and entry.requires_grad[index]
+    while (whole := getattr(desc, "base_of", None) or getattr(desc, "base", None)) is not None:
+        desc = whole  # of a view's base, or of a part of a tensor subclass
+    return int(getattr(desc, "idx", position))
 
 
 def _predicates(spec: graph_pb2.GuardSpec, syms: SymTableBuilder, capture: Capture) -> None:

@@ -65,8 +65,10 @@ def compile_graph(request: compile_pb2.CompileRequest, options: Options) -> Comp
 
 def reset() -> None:
     """Forgets every connection; the next graph connects again."""
+    global _local
     with _lock:
         _servers.clear()
+        _local = None
 
 
 class _Server:
@@ -121,6 +123,7 @@ class _Server:
 
 _lock = threading.Lock()
 _servers: dict[str, _Server] = {}
+_local: str | None = None  # the local daemon's address, as long as it answers there
 _left_behind: list[Any] = []
 
 
@@ -146,7 +149,7 @@ def _compile(data: bytes, options: Options, deadline: float) -> compile_pb2.Done
     """One more try where the server is gone: it may have just been restarted, and the local daemon starts on demand."""
     data += compile_pb2.CompileRequest(job=compile_pb2.JobInfo(request_id=uuid.uuid4().hex[:16])).SerializeToString()
     for last in (False, True):
-        address = options.server or local_address()
+        address = options.server or _local_daemon(again=last)
         try:
             return _server(address).compile(data, deadline)
         except ServerError as e:
@@ -154,6 +157,15 @@ def _compile(data: bytes, options: Options, deadline: float) -> compile_pb2.Done
                 raise
             log.info("%s; trying again", e)
     raise AssertionError("not reached")
+
+
+def _local_daemon(*, again: bool) -> str:
+    """The local daemon's address; asks kilnd, which starts it, the first time and where it is gone (`again`)."""
+    global _local
+    with _lock:
+        if _local is None or again:
+            _local = local_address()
+        return _local
 
 
 def _load(done: compile_pb2.Done, start: float) -> Compiled:

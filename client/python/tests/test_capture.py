@@ -107,7 +107,7 @@ def test_joint_graph_and_phases(requests: list[Any]) -> None:
     assert phases["aten.sin.default"] == graph_pb2.Node.FORWARD
     assert phases["aten.cos.default"] == graph_pb2.Node.BACKWARD
     assert [i.requires_grad for i in request.guards.inputs] == [True, False]
-    assert request.debug.input_names == ["primals_1", "primals_2", "tangents_1"]
+    assert request.debug.input_names == ["L['x']", "L['n']", "tangents_1"]
     assert len(request.debug.node_names) == len(graph.nodes)
     assert "test_capture.py:" in request.debug.stack_traces[0]
 

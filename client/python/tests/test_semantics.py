@@ -189,6 +189,15 @@ class TestMutationAndAliases:
         torch.testing.assert_close(compiled(f)(a[:2], a[1:3]), f(b[:2], b[1:3]))
         torch.testing.assert_close(a, b)
 
+    def test_tensor_subclass(self, requests: list[Any]) -> None:
+        from torch.testing._internal.two_tensor import TwoTensor
+
+        x = TwoTensor(torch.ones(3), torch.zeros(3))
+        y = compiled(lambda x: x.sin() + 1)(x)
+        torch.testing.assert_close(y.a, torch.ones(3).sin() + 1)
+        torch.testing.assert_close(y.b, torch.ones(3))
+        assert len(requests[0].graph.inputs) == 2
+
     def test_batch_norm(self) -> None:
         m = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU())
         n = copy.deepcopy(m)
