@@ -11,7 +11,7 @@ namespace {
 Expr Join(Expr x, Expr near, const Reduced& reduced, Expr q) {
   const Expr r = reduced.r, power = PowerOfTwo(reduced.n.shifted);
   const Expr far = 1 - 2 / Fma(power, Fma(r * r, q, r), power + 1);
-  return Select(Abs(x) < 0.75, Fma(x * (x * x), near, x), Copysign(far, x));
+  return Copysign(Select(Abs(x) < 0.75, Fma(x * (x * x), near, x), far), x);  // of -0 too
 }
 
 Expr TanhF32(Expr x, Expr) {
