@@ -79,6 +79,7 @@ class _Capturer:
         self.debug = graph_pb2.DebugInfo()
         self.shape_env = shape_env
         self.inputs = gm.graph.find_nodes(op="placeholder")
+        self._joint = level == graph_pb2.Graph.JOINT  # others have tags too, which mean nothing there
         self._syms = SymTableBuilder(self.graph.syms, shape_env, with_size_class=True)
         self._types = TypeTable(self.graph.types, self._syms)
         self._args = ArgEncoder(self._syms, self._value_of)
@@ -152,7 +153,7 @@ class _Capturer:
             raise CaptureError("is not an ATen or custom operator")
         index, op = self._operator(target)
         out = self.graph.nodes.add(op=index)
-        if node.meta.get("partitioner_tag") in _BACKWARD_TAGS:
+        if self._joint and node.meta.get("partitioner_tag") in _BACKWARD_TAGS:
             out.phase = graph_pb2.Node.BACKWARD
         policy = node.meta.get("recompute")
         if policy is not None:

@@ -38,6 +38,7 @@ class Operator:
     name: str  # "aten.add.Tensor"
     schema: str
     parameters: tuple[Parameter, ...]
+    is_factory: bool  # takes no tensor: its element type may be the caller's default one
 
 
 _operators: dict[torch._ops.OpOverload, Operator] = {}
@@ -60,7 +61,8 @@ def _describe(op: torch._ops.OpOverload) -> Operator:
         kind, item = _kinds(argument.real_type)
         default = argument.default_value if argument.has_default_value() else None
         parameters.append(Parameter(argument.name, kind, item, default))
-    return Operator(str(op), str(schema), tuple(parameters))
+    is_factory = not any("TensorType" in (p.kind, p.item) for p in parameters)
+    return Operator(str(op), str(schema), tuple(parameters), is_factory)
 
 
 def _kinds(type_: Any) -> tuple[str, str]:
@@ -81,11 +83,14 @@ class ArgEncoder:
         self._value_of = value_of
 
     def encode_call(self, field: Any, operator: Operator, node: fx.Node) -> None:
-        """Appends all of the call's arguments to `field`."""
+        """Appends all of the call's arguments to `field`. A factory's element type is always there, so that no graph
+        depends on torch's default dtype."""
         args, kwargs = node.args, node.kwargs
         given = len(args)
         for i, p in enumerate(operator.parameters):
             arg = args[i] if i < given else kwargs.get(p.name, p.default)
+            if arg is None and operator.is_factory and p.kind == "ScalarTypeType":
+                arg = getattr(node.meta.get("val"), "dtype", None)
             if isinstance(arg, list | tuple):
                 items = field.add().list
                 items.SetInParent()

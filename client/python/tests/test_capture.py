@@ -78,7 +78,8 @@ def test_arguments_in_schema_order_with_defaults(requests: list[Any]) -> None:
     assert op.schema == "aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"
     assert [a.WhichOneof("kind") for a in node.args] == ["value", "f", "i"]
     assert (node.args[0].value, node.args[1].f, node.args[2].i) == (0, 2.5, 3)
-    graph = _request(requests, lambda x: x + 1, torch.ones(2)).graph
+    graph = _request(requests, lambda x: x.add_(1), torch.ones(2)).graph
+    assert [n.phase for n in graph.nodes] == [graph_pb2.Node.FORWARD] * 2
     assert [a.WhichOneof("kind") for a in graph.nodes[0].args] == ["value", "i", "i"]
 
 
@@ -86,6 +87,12 @@ def test_defaults_that_a_schema_gives_as_numbers(requests: list[Any]) -> None:
     graph = _request(requests, lambda: torch.randint(5, (3,)) + 0).graph
     assert [a.WhichOneof("kind") for a in graph.nodes[0].args] == ["i", "list", "dtype", "none", "device", "b"]
     assert graph.nodes[0].args[2].dtype == graph_pb2.INT64
+
+
+def test_factories_say_their_dtype(requests: list[Any]) -> None:
+    graph = _request(requests, lambda: torch.ones(2) + torch.full((2,), 3)).graph
+    dtypes = [a.dtype for n in graph.nodes for a in n.args if a.WhichOneof("kind") == "dtype"]
+    assert dtypes == [graph_pb2.FLOAT32, graph_pb2.INT64]
 
 
 def test_types_are_interned_and_strided(requests: list[Any]) -> None:
