@@ -89,6 +89,15 @@ std::vector<int64_t> Contiguous(const std::vector<int64_t>& sizes) {
   return strides;
 }
 
+// Expanded tensors may have little memory but many elements.
+bool TooManyElements(const std::vector<int64_t>& sizes) {
+  int64_t numel = 1;
+  for (int64_t s : sizes) {
+    if (__builtin_mul_overflow(numel, s, &numel) || numel > kMaxBytes) return true;
+  }
+  return false;
+}
+
 int32_t EmptyStrided(int64_t rank, const int64_t* sizes, const int64_t* strides, int32_t dtype, int32_t, int32_t,
                      TensorHandle* out) {
   AtenTensorOpaque t;
@@ -97,10 +106,7 @@ int32_t EmptyStrided(int64_t rank, const int64_t* sizes, const int64_t* strides,
   t.dtype = static_cast<v1::DType>(dtype);
   int64_t elements = 0;
   if (!Extent(t.sizes, t.strides, &elements) || elements > kMaxBytes / ByteSize(t.dtype)) return Fail("too large");
-  int64_t numel = 1;  // a large expanded tensor has little memory but many elements
-  for (int64_t s : t.sizes) {
-    if (__builtin_mul_overflow(numel, s, &numel) || numel > kMaxBytes) return Fail("too many elements");
-  }
+  if (TooManyElements(t.sizes)) return Fail("too many elements");
   t.storage = std::make_shared<std::vector<char>>(static_cast<size_t>(elements * ByteSize(t.dtype)), '\x7f');
   *out = New(std::move(t));
   return 0;
@@ -111,13 +117,14 @@ int32_t Reinterpret(TensorHandle self, int64_t rank, const int64_t* sizes, const
   AtenTensorOpaque t = *self;
   t.sizes.assign(sizes, sizes + rank);
   t.strides.assign(strides, strides + rank);
-  t.offset = offset;
+  t.offset += offset;
   int64_t elements = 0;
   // Torch does not check; whoever calls must.
-  if (!Extent(t.sizes, t.strides, &elements) || offset < 0 ||
-      (elements != 0 && (offset + elements) * ByteSize(t.dtype) > static_cast<int64_t>(t.storage->size()))) {
+  if (!Extent(t.sizes, t.strides, &elements) || t.offset < 0 ||
+      (elements != 0 && (t.offset + elements) * ByteSize(t.dtype) > static_cast<int64_t>(t.storage->size()))) {
     std::abort();
   }
+  if (TooManyElements(t.sizes)) return Fail("too many elements");
   *out = New(std::move(t));
   return 0;
 }
@@ -136,6 +143,7 @@ int32_t FromBlob(void* data, int64_t rank, const int64_t* sizes, const int64_t* 
   AtenTensorOpaque t;
   t.blob = static_cast<char*>(data);
   t.sizes.assign(sizes, sizes + rank);
+  if (TooManyElements(t.sizes)) return Fail("too many elements");
   t.strides.assign(strides, strides + rank);
   t.offset = offset;
   t.dtype = static_cast<v1::DType>(dtype);
@@ -147,7 +155,6 @@ int32_t CopyInto(TensorHandle self, TensorHandle src, int32_t) {
   if (self->sizes != src->sizes) return Fail("shapes differ");
   if (self->dtype != src->dtype) return Fail("the fake torch converts nothing");
   const int64_t unit = ByteSize(self->dtype);
-  if (self->numel() > kMaxBytes) return Fail("too many elements");
   const std::vector<int64_t> to = Offsets(*self), from = Offsets(*src);
   for (size_t i = 0; i < to.size() && self->numel() != 0; ++i) {
     std::memmove(self->data() + to[i] * unit, src->data() + from[i] * unit, static_cast<size_t>(unit));

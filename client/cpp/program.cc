@@ -70,7 +70,7 @@ absl::Status Program::CheckWorkspace(std::span<const int64_t> slots) const {
     int64_t end;
     if (!bytes || __builtin_add_overflow(*bytes, slots[values[v].offset], &end) || end > slots[workspace]) {
       return absl::InvalidArgumentError(
-          absl::StrCat(name, ": value ", v, " does not lie inside the workspace of ", slots[workspace], " bytes"));
+          absl::StrCat("value ", v, " does not lie inside the workspace of ", slots[workspace], " bytes"));
     }
   }
   return absl::OkStatus();

@@ -364,6 +364,9 @@ class Builder {
     for (uint32_t id : {in.to(), in.from()}) {
       if (absl::Status s = CheckMemory(id); !s.ok()) return s;
     }
+    if (p_.values[in.to()].rank != p_.values[in.from()].rank) {
+      return Bad("copy of value ", in.from(), " to ", in.to(), ": shapes differ");
+    }
     uint32_t owner = in.to();
     while (p_.values[owner].storage == Storage::VIEW) owner = p_.values[owner].base;
     if (p_.values[owner].storage == Storage::CONSTANT) return Bad("value ", in.to(), " is a constant");

@@ -51,6 +51,7 @@ struct Frame {
   std::vector<char*> data;            // by value: address of element 0
   std::vector<uint32_t> restride;     // inputs whose strides are not the plan's
   bool long_call = false;             // worth giving up the interpreter's lock
+  std::vector<void*> references;      // the host's, to the arguments: nothing here touches them
   // Scratch of Run.
   std::vector<void*> buffers;
   std::vector<StableIValue> stack;
@@ -70,6 +71,7 @@ class Function {
   ~Function();
 
   const Program& program() const { return program_; }
+  BoundExternal::Route route(size_t external) const { return externals_[external].route(); }
 
   std::unique_ptr<Frame> AcquireFrame();
   void ReleaseFrame(std::unique_ptr<Frame> frame);

@@ -193,11 +193,11 @@ absl::Status Function::MakeView(Frame& frame, uint32_t value) const {
   OwnedTensor view(api_);
   int32_t failed;
   if (v.dtype == base.dtype) {
-    failed = api_->reinterpret_tensor(from, v.rank, sizes, strides, begin / unit, view.out());
+    failed = api_->reinterpret_tensor(from, v.rank, sizes, strides, frame.slots[v.offset], view.out());
   } else {
     OwnedTensor whole(api_);  // the pool must begin where its storage does
     const int64_t none = 0, one = 1;
-    failed = api_->reinterpret_tensor(from, 1, &none, &one, 0, whole.out());
+    failed = api_->reinterpret_tensor(from, 1, &none, &one, -storage_offset, whole.out());
     if (failed == 0) {
       failed = api_->alloc_from_pool(whole.get(), begin, api_->dtype_code[v.dtype], v.rank, sizes, strides, view.out());
     }

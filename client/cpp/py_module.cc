@@ -1,0 +1,72 @@
+// The module kiln._kiln: the client and the run time for Python.
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "client/cpp/host.h"
+#include "client/cpp/py_common.h"
+#include "client/cpp/py_torch.h"
+#include "compiler/artifact/abi.h"
+
+namespace kiln {
+namespace {
+
+PyObject* Facts(const PyTorch& torch) {
+  PyRef missing(PyList_New(0));
+  for (const std::string& symbol : torch.api().missing) {
+    const PyRef name(PyString(symbol));
+    if (!missing || !name || PyList_Append(missing.get(), name.get()) != 0) return nullptr;
+  }
+  if (!missing) return nullptr;
+  return Py_BuildValue("{sKsIsssssOsOsN}", "aoti_abi", static_cast<unsigned long long>(torch.host().aoti_abi),
+                       "kiln_abi", static_cast<unsigned int>(kKilnAbi), "torch_version",
+                       torch.host().torch_version.c_str(), "target", torch.host().target.c_str(), "borrowed_handles",
+                       torch.borrows_handles() ? Py_True : Py_False, "wraps", torch.wraps() ? Py_True : Py_False,
+                       "missing", missing.release());
+}
+
+PyObject* Init(PyObject*, PyObject* args) {
+  const char* path;
+  PyObject* probe;
+  if (!PyArg_ParseTuple(args, "sO:init", &path, &probe)) return nullptr;
+  static bool done = false;  // functions that were loaded hold on to the first
+  return Guarded(
+      [&]() -> PyObject* {
+        if (!done) {
+          std::unique_ptr<PyTorch> torch = PyTorch::Create(path, probe);
+          if (torch == nullptr) return nullptr;
+          PyTorch::Set(std::move(torch));
+          done = true;
+        }
+        return Facts(*PyTorch::Get());
+      },
+      static_cast<PyObject*>(nullptr));
+}
+
+PyObject* HostTargetName(PyObject*, PyObject*) { return PyString(HostTarget()); }
+
+PyMethodDef kMethods[] = {
+    {"init", Init, METH_VARARGS,
+     "init(libtorch_cpu_path: str, probe: torch.Tensor) -> dict\n\n"
+     "Binds the run time to the torch of this process; a second call only reports. `missing` lists C shims that this "
+     "torch\n"
+     "lacks, and without which something is slower."},
+    {"host_target", HostTargetName, METH_NOARGS,
+     "host_target() -> str: the best of x86-64-v2, -v3 and -v4 that this machine runs; empty if none."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef kModule = {
+    PyModuleDef_HEAD_INIT, "_kiln", "kiln's client and run time.", -1, kMethods, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+}  // namespace kiln
+
+PyMODINIT_FUNC PyInit__kiln() {
+  kiln::PyRef module(PyModule_Create(&kiln::kModule));
+  if (!module || kiln::AddClient(module.get()) != 0 || kiln::AddArtifact(module.get()) != 0 ||
+      kiln::AddFunction(module.get()) != 0) {
+    return nullptr;
+  }
+  return module.release();
+}
