@@ -1,6 +1,7 @@
 #include "compiler/ops/shape_rules.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -272,15 +273,23 @@ std::vector<Sym> ReducedSizes(SymContext& syms, std::span<const Sym> sizes, std:
   return result;
 }
 
+Sym WrapIndex(SymContext& syms, Sym index, Sym size) {
+  const Sym zero{}, one = One(syms);
+  if (syms.ProvablyLessEqual(zero, index)) return index;
+  if (syms.ProvablyLess(index, zero)) return syms.Add(index, size);
+  const Sym is_negative = syms.Min(syms.Max(syms.Sub(zero, index), zero), one);
+  return syms.Add(index, syms.Mul(size, is_negative));
+}
+
 SliceBounds NormalizeSlice(const Call& call, Sym size, size_t start_arg, size_t end_arg, size_t step_arg) {
   SymContext& syms = call.syms();
   const Sym zero{};
   // Negative bounds count from the end; both are clamped to the dim.
   const auto normalize = [&](size_t arg, Sym otherwise) {
     if (call.is_none(arg)) return otherwise;
-    Sym s = call.Int(arg);
-    if (syms.ProvablyLess(s, zero)) s = syms.Add(s, size);
-    if (syms.ProvablyLessEqual(size, s)) return size;
+    Sym s = WrapIndex(syms, call.Int(arg), size);
+    // The largest int64 stands for "to the end" and bounds every size.
+    if (syms.IsConst(s, std::numeric_limits<int64_t>::max()) || syms.ProvablyLessEqual(size, s)) return size;
     if (!syms.ProvablyLessEqual(zero, s)) s = syms.Max(s, zero);
     return syms.ProvablyLessEqual(s, size) ? s : syms.Min(s, size);
   };

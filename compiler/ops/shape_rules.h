@@ -62,6 +62,10 @@ absl::StatusOr<std::vector<int64_t>> DimsArg(const Call& call, size_t i, int64_t
 std::vector<Sym> ReducedSizes(SymContext& syms, std::span<const Sym> sizes, std::span<const int64_t> dims,
                               bool keepdim);
 
+// An index of a dim of `size` where negative ones count from the end: exact whatever its sign, and simple where that is
+// provable.
+Sym WrapIndex(SymContext& syms, Sym index, Sym size);
+
 // Bounds of slice(dim, start, end, step), normalised as torch does: 0 <= start <= end <= size.
 struct SliceBounds {
   Sym start, length, step;

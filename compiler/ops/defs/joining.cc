@@ -143,6 +143,10 @@ absl::StatusOr<TypeList> PadShape(const Call& call) {
     size = syms.Add(size, syms.Add(pad[k], pad[k + 1]));
     if (syms.ProvablyLess(size, Sym{})) return absl::InvalidArgumentError("constant_pad_nd: a negative size");
   }
+  if (std::ranges::all_of(pad, [&](Sym p) { return syms.ProvablyLessEqual(p, Sym{}); })) {
+    type.strides = DenseStridesLike(syms, type);  // eager clones the part that is left
+    return TypeList{std::move(type)};
+  }
   const bool channels_last = IsChannelsLast(syms, call.type(0)) && !IsContiguous(syms, call.type(0));
   type.strides = channels_last ? ChannelsLastStrides(syms, type.sizes) : ContiguousStrides(syms, type.sizes);
   return TypeList{std::move(type)};
@@ -172,11 +176,6 @@ Results LowerPad(Element& e) {
 
 absl::StatusOr<TypeList> InputSizesShape(const Call& call) {
   return TypeList{ContiguousType(call.syms(), call.type(0).dtype, call.type(0).device, call.Ints(1))};
-}
-
-Sym WrappedIndex(const Call& call, size_t arg, Sym size) {
-  const Sym index = call.Int(arg);
-  return call.syms().ProvablyLess(index, Sym{}) ? call.syms().Add(index, size) : index;
 }
 
 // Whether position i of a dim lies in a slice, and where in it.
@@ -323,7 +322,8 @@ KILN_OP(select_backward) = {
     .lower = [](Element& e) -> Results {
       const Call& call = e.call();
       const int64_t dim = Call::WrapDim(call.ConstInt(2), call.result().rank());
-      const Expr here = IndexExpr(e, e.index()[dim]) == IndexExpr(e, WrappedIndex(call, 3, call.result().sizes[dim]));
+      const Expr here =
+          IndexExpr(e, e.index()[dim]) == IndexExpr(e, WrapIndex(call.syms(), call.Int(3), call.result().sizes[dim]));
       return {e.At(0, WithoutDim(e.index(), dim), 0, here.id())};
     },
 };
@@ -346,7 +346,8 @@ KILN_OP(select_scatter) = {
     .lower = [](Element& e) -> Results {
       const Call& call = e.call();
       const int64_t dim = Call::WrapDim(call.ConstInt(2), call.result().rank());
-      const Expr here = IndexExpr(e, e.index()[dim]) == IndexExpr(e, WrappedIndex(call, 3, call.result().sizes[dim]));
+      const Expr here =
+          IndexExpr(e, e.index()[dim]) == IndexExpr(e, WrapIndex(call.syms(), call.Int(3), call.result().sizes[dim]));
       const Expr element(e.b(), e.At(1, WithoutDim(e.index(), dim), 0, here.id()));
       return {here.Select(element, Operand(e, 0)).id()};
     },

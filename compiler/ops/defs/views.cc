@@ -22,8 +22,12 @@ absl::StatusOr<TypeList> ViewShape(const Call& call) {
   absl::StatusOr<Index> sizes = InferViewSizes(syms, type.sizes, call.Ints(1));
   if (!sizes.ok()) return sizes.status();
   const std::optional<Index> strides = ViewStrides(syms, type, *sizes);
-  if (!strides) return absl::InvalidArgumentError("a view would need a copy: the layout does not allow these sizes");
-  type.strides = *strides;
+  // What no expression shows to be viewable may be so by a guard.
+  const auto known = [&](Sym s) { return syms.AsConst(s).has_value(); };
+  if (!strides && std::ranges::all_of(type.sizes, known) && std::ranges::all_of(type.strides, known)) {
+    return absl::InvalidArgumentError("a view would need a copy: the layout does not allow these sizes");
+  }
+  type.strides = strides ? *strides : ContiguousStrides(syms, *sizes);
   type.sizes = *std::move(sizes);
   return TypeList{std::move(type)};
 }
@@ -186,10 +190,7 @@ absl::StatusOr<TypeList> ExpandShape(const Call& call) {
 
 // --- select and slice ---
 
-Sym SelectedIndex(const Call& call, Sym size) {
-  const Sym index = call.Int(2);
-  return call.syms().ProvablyLess(index, Sym{}) ? call.syms().Add(index, size) : index;
-}
+Sym SelectedIndex(const Call& call, Sym size) { return WrapIndex(call.syms(), call.Int(2), size); }
 
 absl::StatusOr<TypeList> SelectShape(const Call& call) {
   if (absl::Status s = NeedsDims(call); !s.ok()) return s;
