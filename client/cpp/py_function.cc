@@ -157,6 +157,8 @@ PyMemberDef kMembers[] = {
     {nullptr, 0, 0, 0, nullptr},
 };
 PyGetSetDef kGetSet[] = {
+    // What wraps a function (functools.wraps) copies its __dict__, and with it _boxed_call.
+    {"__dict__", PyObject_GenericGetDict, nullptr, nullptr, nullptr},
     {"__name__", GetName, nullptr, "\"forward\", \"backward\" or \"inference\"", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
