@@ -2,14 +2,14 @@
 //
 //   kernel {
 //     sizes s0 in [2, inf), s1 in [0, 4096]
-//     buffer b0: f32[768*s0] read
-//     buffer b1: f32[768*s0] write
+//     buffer b0: f32[s0*768] read
+//     buffer b1: f32[s0*768] write
 //     parallel i0 in 0..s0 grain 4 {
 //       vector i1 in 0..768 width 16 {
-//         v0: f32 = load b0[i1 + 768*i0]
+//         v0: f32 = load b0[i0*768 + i1]
 //         v1: f32 = const 0x1p+1
 //         v2: f32 = mul v0, v1
-//         store b1[i1 + 768*i0] = v2
+//         store b1[i0*768 + i1] = v2
 //       }
 //     }
 //   }
@@ -49,9 +49,8 @@ inline constexpr uint32_t kMaxKernelSizes = 1 << 12;
 // is not normalised yet prints with the numbers it has, and without the ranges of its sizes if they belong to a graph.
 std::string ToText(const Kernel& kernel);
 
-// Reads what ToText wrote, or a person. The result is well formed (names are defined and used within their blocks'
-// nesting of axes) but not verified. InvalidArgument with line and column; bounded by the constants above whatever the
-// text.
+// Reads what ToText wrote, or a person. Numbers are defined once and index expressions name what is declared and open,
+// but the result is not verified. InvalidArgument with line and column; time and memory are bounded whatever the text.
 absl::StatusOr<Kernel> ParseKernel(std::string_view text);
 
 // Moves `kernel` into a context of its own and renumbers values, axes and sizes from 0 in the order of the text, so

@@ -3,8 +3,8 @@
 namespace kiln::mathlib {
 namespace {
 
-constexpr Format kF32 = {DType::kUInt32, 23, 127, 0x1.8p23, 0x7f800000};
-constexpr Format kF64 = {DType::kUInt64, 52, 1023, 0x1.8p52, 0x7ff0000000000000};
+constexpr Format kF32 = {DType::kUInt32, 23, 127, 0x1.8p23};
+constexpr Format kF64 = {DType::kUInt64, 52, 1023, 0x1.8p52};
 
 // ln(2) in two parts; the product of the first with an exponent is exact.
 constexpr double kLn2HiF32 = 0x1.62e4p-1, kLn2LoF32 = 0x1.7f7d1cp-20;

@@ -7,11 +7,10 @@ namespace kiln::mathlib {
 
 // What definitions need to know of f32 and f64.
 struct Format {
-  DType bits;         // unsigned integer of the same size
-  int mantissa;       // bits stored
-  int bias;           // of the exponent
-  double magic;       // 1.5 * 2^mantissa: x + magic holds round(x) in its low bits, for |x| < 2^(mantissa - 1)
-  uint64_t infinity;  // its bit pattern
+  DType bits;    // unsigned integer of the same size
+  int mantissa;  // bits stored
+  int bias;      // of the exponent
+  double magic;  // 1.5 * 2^mantissa: x + magic holds round(x) in its low bits, for |x| < 2^(mantissa - 1)
 };
 const Format& FormatOf(Expr x);
 

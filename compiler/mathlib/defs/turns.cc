@@ -73,7 +73,7 @@ QuarterTurns ReduceF32(Expr x) {
   // Largest first: with the quarter turns taken off, what cancels does so exactly.
   Expr g = Fma(n.value, -0.25, parts[0]);
   for (size_t i = 1; i < parts.size(); ++i) g = g + parts[i];
-  return {n.shifted, {g * 4, x}};
+  return {n.shifted, {g * 4, x.Like(0)}};
 }
 
 QuarterTurns ReduceF64(Expr x) {

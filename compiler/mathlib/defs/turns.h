@@ -11,7 +11,7 @@ struct QuarterTurns {
   Double g;
 };
 
-// x: a value of f32 in f64. g.lo is not given: g.hi has a relative error of 2^-49 at most.
+// x: a value of f32 in f64. g.lo is 0, g.hi has a relative error of 2^-49 at most.
 QuarterTurns ReduceF32(Expr x);
 
 // x: any f64.
