@@ -5,6 +5,7 @@
 
 #include "compiler/ops/lower_rules.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/ops/promote.h"
 #include "compiler/ops/shape_rules.h"
 
 namespace kiln {
@@ -71,7 +72,6 @@ KILN_OP(threshold_backward) = {
       const Expr g = Operand(e, 0), x = Operand(e, 1);
       return {(x <= NumberAs(e, 2, e.compute())).Select(g.Const(0), g).id()};
     },
-    .no_grad = "the gradient of relu's gradient is rarely asked for",
     .ref = [](const RefArgs& x) { return x[1] <= x[2] ? 0 : x[0]; },
     .samples = {{-5, 5, false, "threshold=0"}, {-1, 1, true, "threshold=0"}},
 };
@@ -240,7 +240,11 @@ KILN_OP(native_dropout_backward) = {
     .torch = {"aten.native_dropout_backward.default"},
     .promote = Promote::kDefault,
     .dtypes = kFloats,
-    .shape = ElementwiseShape,
+    .shape = [](const Call& call) -> absl::StatusOr<TypeList> {
+      absl::StatusOr<TypeList> types = ElementwiseShape(call);
+      if (types.ok() && !IsFloat((*types)[0].dtype) && !IsComplex((*types)[0].dtype)) (*types)[0].dtype = kDefaultFloat;
+      return types;
+    },
     .lower = [](Element& e) -> Results { return {(Operand(e, 0) * Operand(e, 1) * NumberAs(e, 2, e.compute())).id()}; },
     .ref = [](const RefArgs& x) { return x[0] * x[1] * x[2]; },
     .samples = {{-5, 5, false, "scale=2"}},
