@@ -71,12 +71,12 @@ inline constexpr size_t kMaxTerms = 4096;
 // Likewise for the degree of a monomial.
 inline constexpr size_t kMaxDegree = 64;
 // Larger polynomials are compared by constant bounds only.
-inline constexpr size_t kMaxProofTerms = 64;
+inline constexpr size_t kMaxProofTerms = 32;
 
 // What a proof may spend, and what is known beside the ranges: an axis that occurs has an extent of at least 1, so the
 // atoms of that extent are positive.
 struct Proof {
-  int fuel = 200;
+  int fuel = 64;
   std::vector<AtomId> positive;
 };
 

@@ -13,7 +13,7 @@ namespace kiln {
 // Beyond these the request is refused with ResourceExhausted. They bound memory and time, not what is sensible.
 struct ImportLimits {
   int max_symbols = 4096;
-  int max_exprs = 1 << 18;
+  int max_exprs = 1 << 16;
   int max_types = 1 << 18;
   int max_ops = 1 << 14;
   int max_inputs = 1 << 16;
