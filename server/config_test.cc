@@ -51,6 +51,13 @@ TEST(Config, GivenValuesStay) {
   EXPECT_EQ(c->drain_seconds(), 1.5);
 }
 
+TEST(Config, TheExampleIsGood) {
+  absl::StatusOr<v1::Config> c = LoadConfig("deploy/kilnd.example.textproto");
+  ASSERT_TRUE(c.ok()) << c.status();
+  EXPECT_TRUE(CompleteConfig(&*c).ok());
+  EXPECT_EQ(c->socket_mode(), 0666u);
+}
+
 TEST(Config, BadValuesAreNamed) {
   const std::pair<const char*, const char*> cases[] = {
       {"drain_seconds: -1", "config: drain_seconds:"},

@@ -36,15 +36,25 @@ void Lifecycle::Leave(int64_t* count) {
   changed_.NotifyAll();
 }
 
-void Lifecycle::SetOnDrain(std::function<void()> on_drain) { on_drain_ = std::move(on_drain); }
+void Lifecycle::SetOnDrain(std::function<void()> on_drain) {
+  bool now;
+  {
+    MutexLock lock(&mu_);
+    on_drain_ = on_drain;
+    now = draining_;
+  }
+  if (now) on_drain();
+}
 
 void Lifecycle::Drain() {
+  std::function<void()> on_drain;
   {
     MutexLock lock(&mu_);
     if (draining_) return;
     draining_ = true;
+    on_drain = on_drain_;
   }
-  if (on_drain_) on_drain_();
+  if (on_drain) on_drain();
 }
 
 void Lifecycle::RequestExit() {

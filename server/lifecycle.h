@@ -36,9 +36,10 @@ class Lifecycle {
   Scope EnterCall();                     // any request: the daemon is not idle
   absl::StatusOr<Scope> EnterCompile();  // RefusedError(kUnavailable) once draining
 
-  // No compile is begun after this. Calls `on_drain`, the first time, on this thread.
+  // No compile is begun after this. The first call calls `on_drain`, on its thread; where it has come already,
+  // SetOnDrain does.
   void Drain();
-  void SetOnDrain(std::function<void()> on_drain);  // before anything else runs
+  void SetOnDrain(std::function<void()> on_drain);
 
   // Draining, and WaitForExit returns.
   void RequestExit();
@@ -58,9 +59,9 @@ class Lifecycle {
   void Leave(int64_t* count);
 
   Clock* const clock_;
-  std::function<void()> on_drain_;
   mutable Mutex mu_;
   CondVar changed_;
+  std::function<void()> on_drain_ ABSL_GUARDED_BY(mu_);
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
   bool exit_ ABSL_GUARDED_BY(mu_) = false;
   int64_t calls_ ABSL_GUARDED_BY(mu_) = 0;

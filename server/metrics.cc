@@ -116,7 +116,10 @@ Metrics::Metrics(const std::string& build, const std::string& version)
       request_seconds_(HistogramFamily(*registry_, "kiln_request_seconds", "Time of RPCs by method")),
       jobs_(CounterFamily(*registry_, "kiln_jobs_total", "Worker jobs by kind and outcome")),
       job_seconds_(HistogramFamily(*registry_, "kiln_job_seconds", "Worker time of jobs by kind")),
-      cache_errors_(CounterFamily(*registry_, "kiln_cache_errors_total", "Cache operations that failed")) {
+      cache_errors_(CounterFamily(*registry_, "kiln_cache_errors_total", "Cache operations that failed")),
+      store_calls_(CounterFamily(*registry_, "kiln_store_calls_total", "Calls of the store by function and status")),
+      store_seconds_(HistogramFamily(*registry_, "kiln_store_seconds", "Time of the store's functions")),
+      store_bytes_(CounterFamily(*registry_, "kiln_store_moved_bytes_total", "Blob bytes read and written")) {
   prometheus::BuildGauge()
       .Name("kiln_build_info")
       .Help("Always 1; the labels say what runs")
@@ -136,6 +139,15 @@ void Metrics::Job(const std::string& kind, const std::string& outcome, absl::Dur
 }
 
 void Metrics::CacheError(const std::string& operation) { cache_errors_.Add({{"operation", operation}}).Increment(); }
+
+void Metrics::Called(std::string_view op, absl::StatusCode code, absl::Duration took) {
+  store_calls_.Add({{"op", std::string(op)}, {"code", absl::StatusCodeToString(code)}}).Increment();
+  store_seconds_.Add({{"op", std::string(op)}}, Buckets()).Observe(absl::ToDoubleSeconds(took));
+}
+
+void Metrics::Moved(std::string_view op, uint64_t bytes) {
+  store_bytes_.Add({{"op", std::string(op)}}).Increment(D(bytes));
+}
 
 std::string Metrics::Text(const std::function<Snapshot()>& source) const {
   std::vector<MetricFamily> all = registry_->Collect();

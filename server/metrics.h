@@ -10,9 +10,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "cache/metrics_store.h"
 #include "proto/admin.pb.h"
 
 namespace kiln {
@@ -24,13 +26,15 @@ struct Snapshot {
 };
 
 // Thread-safe.
-class Metrics {
+class Metrics final : public StoreMetrics {
  public:
   Metrics(const std::string& build, const std::string& version);
 
   void Request(const std::string& method, const std::string& code, absl::Duration took);
   void Job(const std::string& kind, const std::string& outcome, absl::Duration took);
   void CacheError(const std::string& operation);
+  void Called(std::string_view op, absl::StatusCode code, absl::Duration took) override;
+  void Moved(std::string_view op, uint64_t bytes) override;
 
   // The text that a scrape gets. `source` may be null.
   std::string Text(const std::function<Snapshot()>& source) const;
@@ -44,6 +48,9 @@ class Metrics {
   prometheus::Family<prometheus::Counter>& jobs_;
   prometheus::Family<prometheus::Histogram>& job_seconds_;
   prometheus::Family<prometheus::Counter>& cache_errors_;
+  prometheus::Family<prometheus::Counter>& store_calls_;
+  prometheus::Family<prometheus::Histogram>& store_seconds_;
+  prometheus::Family<prometheus::Counter>& store_bytes_;
 };
 
 // /metrics over HTTP, until destruction. `metrics` and `source` must outlive it.

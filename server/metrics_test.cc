@@ -33,6 +33,8 @@ TEST(Metrics, NamesUnitsAndValues) {
   metrics.Request("Compile", "OK", absl::Milliseconds(300));
   metrics.Job("plan", "ok", absl::Seconds(2));
   metrics.CacheError("lookup");
+  metrics.Called("GetBlob", absl::StatusCode::kNotFound, absl::Milliseconds(1));
+  metrics.Moved("Publish", 77);
   const std::string text = metrics.Text(Now);
   ExpectLine(text, "kiln_build_info{build=\"0123456789ab\",version=\"0.1.0\"} 1");
   ExpectLine(text, "kiln_requests_total{code=\"OK\",method=\"Compile\"} 2");
@@ -41,6 +43,8 @@ TEST(Metrics, NamesUnitsAndValues) {
   ExpectLine(text, "kiln_jobs_total{job=\"plan\",outcome=\"ok\"} 1");
   ExpectLine(text, "kiln_job_seconds_sum{job=\"plan\"} 2");
   ExpectLine(text, "kiln_cache_errors_total{operation=\"lookup\"} 1");
+  ExpectLine(text, "kiln_store_calls_total{code=\"NOT_FOUND\",op=\"GetBlob\"} 1");
+  ExpectLine(text, "kiln_store_moved_bytes_total{op=\"Publish\"} 77");
   ExpectLine(text, "kiln_lookups_total{result=\"hit\"} 3");
   ExpectLine(text, "kiln_lookups_total{result=\"miss\"} 2");
   ExpectLine(text, "kiln_kernels_total{result=\"compiled\"} 6");

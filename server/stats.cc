@@ -7,6 +7,8 @@ namespace {
 
 constexpr size_t kMaxJobName = 200;
 
+}  // namespace
+
 void AddTo(v1::Counters* sum, const v1::Counters& d) {
   sum->set_lookups(sum->lookups() + d.lookups());
   sum->set_hits(sum->hits() + d.hits());
@@ -21,8 +23,6 @@ void AddTo(v1::Counters* sum, const v1::Counters& d) {
   sum->set_bytes_sent(sum->bytes_sent() + d.bytes_sent());
 }
 
-}  // namespace
-
 void Stats::Add(const std::string& job, const v1::Counters& delta) {
   const std::string name = job.empty() ? kUnnamed : OneLine(job, kMaxJobName);
   MutexLock lock(&mu_);
@@ -31,6 +31,11 @@ void Stats::Add(const std::string& job, const v1::Counters& delta) {
   if (it == jobs_.end() && jobs_.size() >= kMaxJobs) it = jobs_.try_emplace(kOthers).first;
   if (it == jobs_.end()) it = jobs_.try_emplace(name).first;
   AddTo(&it->second, delta);
+}
+
+void Stats::AddUnattributed(const v1::Counters& delta) {
+  MutexLock lock(&mu_);
+  AddTo(&totals_, delta);
 }
 
 void Stats::Fill(v1::StatsReply* reply) const {

@@ -14,6 +14,9 @@
 
 namespace kiln {
 
+// Adds field by field.
+void AddTo(v1::Counters* sum, const v1::Counters& delta);
+
 // Thread-safe.
 class Stats {
  public:
@@ -23,6 +26,9 @@ class Stats {
 
   // Adds `delta` to the totals and to those of `job` (as the client calls itself).
   void Add(const std::string& job, const v1::Counters& delta);
+
+  // Adds to the totals alone: what no job can be named for.
+  void AddUnattributed(const v1::Counters& delta);
 
   // Sets `totals` and `jobs`, sorted by name.
   void Fill(v1::StatsReply* reply) const;

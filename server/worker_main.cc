@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -83,6 +84,7 @@ v1::JobReply RunJob(const v1::Job& job, const JobFunctions& functions) {
 }
 
 int WorkerMain(int argc, const char* const* argv, const JobFunctions& functions) {
+  prctl(PR_SET_NAME, "kilnd-worker");
   umask(077);
   // No path in a job is relative; a daemon's folder is none of its business.
   if (chdir("/") != 0) return Fail(absl::UnavailableError("chdir"));

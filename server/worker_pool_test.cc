@@ -40,7 +40,7 @@ class Pool : public testing::Test {
   void StartPool(uint32_t count, absl::Duration job_limit = kPatience, uint32_t jobs_per_worker = 1000) {
     WorkerPoolOptions options;
     options.count = count;
-    options.command.argv = {FakeWorker(), "--worker"};
+    options.command.program = FakeWorker();
     options.command.memory_bytes = 1 << 30;
     options.job_limit = job_limit;
     options.jobs_per_worker = jobs_per_worker;
@@ -296,9 +296,9 @@ TEST_F(Pool, GoingDownEndsRunningJobs) {
 
 TEST_F(Pool, AWorkerThatCannotStartIsAnErrorAtOnce) {
   WorkerPoolOptions options;
-  options.command.argv = {"/nonexistent/worker", "--worker"};
+  options.command.program = "/nonexistent/worker";
   EXPECT_EQ(WorkerPool::Start(options, NullLogger()).status().code(), StatusCode::kUnavailable);
-  options.command.argv = {"/bin/false", "--worker"};
+  options.command.program = "/bin/false";
   const absl::Status s = WorkerPool::Start(options, NullLogger()).status();
   EXPECT_EQ(s.code(), StatusCode::kUnavailable);
   EXPECT_NE(std::string(s.message()).find("exited with status 1"), std::string::npos) << s;

@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <vector>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -38,8 +40,7 @@ std::vector<char*> ChildEnvironment() {
 
 // The pid; -1 with errno set. The child has `socket` as kWorkerFd, our stderr, and nothing on stdin and stdout.
 pid_t Spawn(const WorkerCommand& command, int socket) {
-  std::vector<std::string> args = command.argv;
-  args.push_back(absl::StrCat(kWorkerMemoryFlag, command.memory_bytes));
+  std::vector<std::string> args = {"kilnd", kWorkerFlag, absl::StrCat(kWorkerMemoryFlag, command.memory_bytes)};
   std::vector<char*> argv;
   for (std::string& arg : args) argv.push_back(arg.data());
   argv.push_back(nullptr);
@@ -61,7 +62,7 @@ pid_t Spawn(const WorkerCommand& command, int socket) {
   posix_spawnattr_setsigdefault(&attr, &all);
   posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = -1;
-  const int error = posix_spawn(&pid, args[0].c_str(), &actions, &attr, argv.data(), environment.data());
+  const int error = posix_spawn(&pid, command.program.c_str(), &actions, &attr, argv.data(), environment.data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attr);
   errno = error;
@@ -88,7 +89,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(const Worker
   close(sockets[1]);
   if (pid < 0) {
     close(sockets[0]);
-    return absl::UnavailableError(absl::StrCat("cannot start a worker: ", command.argv[0], ": ", strerror(error)));
+    return absl::UnavailableError(absl::StrCat("cannot start a worker: ", command.program, ": ", strerror(error)));
   }
   std::unique_ptr<WorkerProcess> worker(new WorkerProcess(pid, sockets[0]));
   const absl::StatusOr<std::string> ready = worker->Receive(absl::Now() + limit);

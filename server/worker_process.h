@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -16,7 +15,7 @@
 namespace kiln {
 
 struct WorkerCommand {
-  std::vector<std::string> argv;  // argv[0] is the program's path; "--memory-bytes=N" is added
+  std::string program;  // run as `kilnd --worker --memory-bytes=N`
   uint64_t memory_bytes = 4ull << 30;
 };
 

@@ -1,0 +1,198 @@
+// Every verb against a daemon with a fake compiler.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/cli/cli.h"
+#include "google/protobuf/util/delimited_message_util.h"
+#include "server/testing/test_client.h"
+
+extern char** environ;
+
+namespace kiln {
+namespace {
+
+struct Output {
+  int status;
+  std::string out, err;
+};
+
+class Kilnctl : public testing::Test {
+ protected:
+  void SetUp() override {
+    address_ = "unix:" + folder_.File("s.sock");
+    std::vector<std::string> args = {TestProgram("fake_kilnd"),         "--listen=" + address_,
+                                     "--data-dir=" + folder_.File("d"), "--workers=2",
+                                     "--worker-memory-mib=1024",        "--log-level=warn"};
+    std::vector<char*> argv;
+    for (std::string& arg : args) argv.push_back(arg.data());
+    argv.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+    ASSERT_EQ(posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    client_ = std::make_unique<TestClient>(address_);
+    ASSERT_EQ(client_->Status().pid(), pid_);  // waits until it is there
+  }
+  void TearDown() override {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+
+  Output Run(std::vector<std::string> args, bool terminal = false) {
+    args.insert(args.begin(), {"kilnctl", "--server", address_});
+    std::vector<const char*> argv;
+    for (const std::string& arg : args) argv.push_back(arg.c_str());
+    std::ostringstream out, err;
+    const int status = RunKilnctl(static_cast<int>(argv.size()), argv.data(), out, err, terminal);
+    return {status, out.str(), err.str()};
+  }
+  std::string CompileKey(const std::vector<std::string>& ops) {
+    return absl::BytesToHexString(client_->Compile(TestRequest(ops, "trainer")).done().key());
+  }
+  std::string Record(const std::vector<std::vector<std::string>>& graphs) {
+    const std::string path = folder_.File("record");
+    std::ofstream file(path, std::ios::binary);
+    for (const std::vector<std::string>& ops : graphs) {
+      google::protobuf::util::SerializeDelimitedToOstream(TestRequest(ops), &file);
+    }
+    return path;
+  }
+
+  TestFolder folder_;
+  std::string address_;
+  pid_t pid_ = -1;
+  std::unique_ptr<TestClient> client_;
+};
+
+#define EXPECT_HAS(text, part) EXPECT_TRUE(absl::StrContains(text, part)) << "no " << (part) << " in\n" << (text)
+
+TEST_F(Kilnctl, Status) {
+  ASSERT_TRUE(Eventually([&] { return client_->IdleWorkers().size() == 2; }));
+  const Output text = Run({"status"});
+  EXPECT_EQ(text.status, kOk) << text.err;
+  EXPECT_HAS(text.out, "state      serving, up ");
+  EXPECT_HAS(text.out, absl::StrCat("addresses  ", address_));
+  EXPECT_HAS(text.out, "WORKER  STATE  JOB  FOR  JOBS DONE\n");
+  EXPECT_FALSE(absl::StrContains(text.out, "\x1b"));
+  EXPECT_HAS(Run({"status"}, true).out, "\x1b[1m");
+  const Output json = Run({"status", "--json"});
+  EXPECT_HAS(json.out, absl::StrCat("{\"pid\":", pid_, ",\"build\":\""));
+  EXPECT_HAS(json.out, "\"state\":\"idle\"");
+  EXPECT_EQ(json.out.find('\n'), json.out.size() - 1);
+}
+
+TEST_F(Kilnctl, Stats) {
+  CompileKey({"kernel.a"});
+  CompileKey({"kernel.a"});
+  const Output json = Run({"--json", "stats"});
+  EXPECT_HAS(json.out, "{\"totals\":{\"lookups\":2,\"hits\":1,\"misses\":1,\"compiles\":1,\"joined\":0,");
+  EXPECT_HAS(json.out, "\"jobs\":[{\"job\":\"trainer\",\"counters\":{\"lookups\":2,");
+  const Output text = Run({"stats"});
+  EXPECT_HAS(text.out, "JOB      LOOKUPS  HITS  MISSES  COMPILES");
+  EXPECT_HAS(text.out, "\ntrainer        2     1       1         1");
+  EXPECT_HAS(text.out, "cache      1 entries, 0 negative");
+}
+
+TEST_F(Kilnctl, CacheLsInspectRm) {
+  const std::string key = CompileKey({"kernel.a"});
+  const Output list = Run({"cache", "ls"});
+  EXPECT_HAS(list.out, key.substr(0, 16));
+  EXPECT_HAS(list.out, "trainer");
+  EXPECT_HAS(Run({"cache", "ls", "--json"}).out, absl::StrCat("{\"entries\":[{\"key\":\"", key, "\""));
+
+  const Output entry = Run({"cache", "inspect", key.substr(0, 8), "--kernels"});
+  EXPECT_EQ(entry.status, kOk);
+  EXPECT_HAS(entry.out, absl::StrCat("key        ", key, "\n"));
+  EXPECT_HAS(entry.out, "\ntarget         x86-64-v3\n");
+  EXPECT_HAS(entry.out, "grad_mode");
+  EXPECT_HAS(entry.out, ":\na\n");
+  EXPECT_HAS(Run({"cache", "inspect", key, "--json"}).out, "\"guards\":{");
+  const Output none = Run({"cache", "inspect", key[0] == '0' ? "1111" : "0000"});
+  EXPECT_EQ(none.status, kFailed);
+  EXPECT_HAS(none.err, "kilnctl: no entry's key starts with");
+
+  EXPECT_EQ(Run({"cache", "rm"}).status, kUsage);
+  EXPECT_EQ(Run({"cache", "rm", "--all", "--negative"}).status, kUsage);
+  EXPECT_EQ(Run({"cache", "rm", key}).out, "removed 1 entry\n");
+  EXPECT_EQ(Run({"cache", "rm", "--all", "--json"}).out, "{\"removed\":1}\n");  // the kernel
+}
+
+TEST_F(Kilnctl, NegativeEntries) {
+  client_->Compile(TestRequest({"fake.crash"}));
+  const Output list = Run({"cache", "ls", "--negative"});
+  EXPECT_HAS(list.out, "the plan job cost 2 workers");
+  EXPECT_HAS(list.out, "reproducer");
+  EXPECT_EQ(Run({"cache", "rm", "--negative"}).out, "removed 1 entry\n");
+}
+
+TEST_F(Kilnctl, OpsVersionDrain) {
+  EXPECT_EQ(Run({"ops"}).out, "OP  KIND  GRADIENT  TORCH\n");
+  EXPECT_HAS(Run({"version"}).out, ", build ");
+  EXPECT_HAS(Run({"version", "--json"}).out, "\"server\":{\"version\":\"");
+  EXPECT_EQ(Run({"drain"}).out, "drained: no compile is in flight, none is begun\n");
+  EXPECT_EQ(Run({"drain", "--json"}).out, "{\"in_flight\":0}\n");
+  EXPECT_HAS(Run({"status"}).out, "state      draining");
+}
+
+TEST_F(Kilnctl, PrewarmMakesTheJobHit) {
+  const std::string file = Record({{"kernel.a"}, {"kernel.b", "kernel.c"}, {"kernel.a"}});
+  const Output text = Run({"prewarm", file, "--parallel", "1"});
+  EXPECT_EQ(text.status, kOk) << text.err;
+  EXPECT_HAS(text.out, "3 graphs in ");
+  EXPECT_HAS(text.out, ": 2 compiled, 1 in the cache already, 0 joined, 0 failed\n");
+  EXPECT_EQ(client_->Compile(TestRequest({"kernel.b", "kernel.c"})).done().outcome(), v1::Done::HIT);
+  EXPECT_HAS(Run({"prewarm", file, "--json"}).out, "{\"requests\":3,\"hits\":3,\"compiled\":0,");
+  EXPECT_HAS(Run({"prewarm", file}, true).out, "3/3 graphs");
+}
+
+TEST_F(Kilnctl, PrewarmTellsWhatFails) {
+  const Output text = Run({"prewarm", Record({{"kernel.a"}, {"fake.invalid:3"}})});
+  EXPECT_EQ(text.status, kFailed);
+  EXPECT_HAS(text.out, "1 compiled, 0 in the cache already, 0 joined, 1 failed");
+  EXPECT_EQ(text.err, "graph 1: nodes[3]: fake\n");
+  EXPECT_HAS(Run({"prewarm", folder_.File("record"), "--json"}).out,
+             "\"failures\":[{\"request\":1,\"message\":\"nodes[3]: fake\"}]");
+}
+
+TEST_F(Kilnctl, PrewarmReadsWhatADyingJobLeft) {
+  const std::string file = Record({{"kernel.a"}, {"kernel.b"}});
+  ASSERT_EQ(truncate(file.c_str(), static_cast<off_t>(FileSize(file)) - 5), 0);
+  const Output text = Run({"prewarm", file});
+  EXPECT_EQ(text.status, kOk);
+  EXPECT_HAS(text.out, "1 graphs in ");
+  EXPECT_HAS(text.err, "ends within a graph");
+  EXPECT_EQ(Run({"prewarm", folder_.File("none")}).status, kFailed);
+  std::ofstream(folder_.File("junk")) << "\xff\xff\xff\xff\xff";
+  EXPECT_HAS(Run({"prewarm", folder_.File("junk")}).err, "is not a recording");
+}
+
+TEST_F(Kilnctl, ExitStatuses) {
+  EXPECT_EQ(Run({}).status, kUsage);
+  EXPECT_EQ(Run({"nonsense"}).status, kUsage);
+  EXPECT_EQ(Run({"status", "--nonsense"}).status, kUsage);
+  EXPECT_EQ(Run({"cache", "inspect"}).status, kUsage);
+  EXPECT_EQ(Run({"--help"}).status, kOk);
+  EXPECT_HAS(Run({"--help"}).out, "Exit status: 0 done");
+  EXPECT_EQ(Run({"stats", "--help"}).status, kOk);
+  address_ = "unix:" + folder_.File("nobody");
+  const Output gone = Run({"status", "--timeout", "5"});
+  EXPECT_EQ(gone.status, kUnreachable);
+  EXPECT_HAS(gone.err, absl::StrCat("kilnctl: cannot reach ", address_));
+  EXPECT_EQ(Run({"version"}).status, kOk);
+  EXPECT_HAS(Run({"version", "--json"}).out, "\"server\":null");
+  EXPECT_EQ(Run({"prewarm", Record({{"kernel.a"}})}).status, kUnreachable);
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,146 @@
+#include "server/action_cache.h"
+
+#include <string_view>
+#include <utility>
+
+#include "server/wire.h"
+
+namespace kiln {
+namespace {
+
+// How long a running job may count on what it was given.
+constexpr absl::Duration kLease = absl::Hours(1);
+
+// A publication is for everybody: it neither ends with the request that led to it, nor waits for ever.
+constexpr absl::Duration kPublishLimit = absl::Seconds(60);
+
+// Adds a blob, unless it is empty, and its digest to the record.
+v1::Digest AddBlob(std::string bytes, Publication* publication) {
+  Blob blob = MakeBlob(std::move(bytes));
+  const v1::Digest digest = ToProto(blob.digest);
+  publication->records.back().blobs.push_back(blob.digest);
+  publication->blobs.push_back(std::move(blob));
+  return digest;
+}
+
+Record RecordFor(Table table, const Key& key) {
+  Record record;
+  record.id.table = table;
+  record.id.key = key;
+  return record;
+}
+
+}  // namespace
+
+std::optional<v1::Done> ActionCache::LookupAction(const RequestContext& ctx, const Key& key) {
+  constexpr char kOperation[] = "lookup";
+  std::optional<Record> record = Lookup(ctx, Table::kActions, key, kOperation);
+  if (!record) return std::nullopt;
+  v1::Done done;
+  if (!done.mutable_record()->ParseFromString(record->value) || !done.record().has_artifact()) {
+    Count(ctx, kOperation, absl::DataLossError("an action that cannot be parsed"));
+    return std::nullopt;
+  }
+  for (const auto& [digest, inlined] : {std::pair(&done.record().artifact(), done.mutable_artifact()),
+                                        std::pair(&done.record().shared_object(), done.mutable_shared_object())}) {
+    if (digest->sha256().empty() || digest->size() >= kInlineBytes) continue;
+    std::optional<std::string> bytes = ReadBlob(ctx, *digest, kOperation);
+    if (!bytes) return std::nullopt;
+    *inlined = *std::move(bytes);
+  }
+  done.set_outcome(v1::Done::HIT);
+  done.set_key(std::string(key.bytes()));
+  if (!ctx.job_id.empty()) store_->Lease(ctx, record->id, clock_->Now() + kLease).IgnoreError();
+  return done;
+}
+
+v1::Done ActionCache::PublishAction(const RequestContext& ctx, const Key& key, v1::ActionRecord record,
+                                    ActionBlobs blobs) {
+  v1::Done done;
+  Publication publication;
+  publication.records.push_back(RecordFor(Table::kActions, key));
+  *record.mutable_artifact() = AddBlob(blobs.artifact, &publication);
+  if (!blobs.shared_object.empty()) *record.mutable_shared_object() = AddBlob(blobs.shared_object, &publication);
+  *record.mutable_provenance() = AddBlob(std::move(blobs.provenance), &publication);
+  *record.mutable_guards() = AddBlob(std::move(blobs.guards), &publication);
+  record.set_key(std::string(key.bytes()));
+  publication.records.back().value = SerializeDeterministic(record);
+  const bool stored = Publish(ctx, std::move(publication), "publish").ok();
+  if (stored && !ctx.job_id.empty()) {
+    store_->Lease(ctx, {Table::kActions, "", key, {}}, clock_->Now() + kLease).IgnoreError();
+  }
+  done.set_outcome(v1::Done::COMPILED);
+  done.set_key(std::string(key.bytes()));
+  *done.mutable_record() = std::move(record);
+  if (!stored || blobs.artifact.size() < kInlineBytes) done.set_artifact(std::move(blobs.artifact));
+  if (!stored || blobs.shared_object.size() < kInlineBytes) done.set_shared_object(std::move(blobs.shared_object));
+  return done;
+}
+
+std::optional<v1::Failure> ActionCache::LookupNegative(const RequestContext& ctx, const Key& key) {
+  constexpr char kOperation[] = "lookup_negative";
+  const std::optional<Record> record = Lookup(ctx, Table::kNegative, key, kOperation);
+  v1::Failure failure;
+  if (!record || !failure.ParseFromString(record->value)) return std::nullopt;
+  failure.set_negative(true);
+  return failure;
+}
+
+std::string ActionCache::PublishNegative(const RequestContext& ctx, const Key& key, v1::Failure failure,
+                                         std::string reproducer) {
+  Publication publication;
+  publication.records.push_back(RecordFor(Table::kNegative, key));
+  publication.records.back().expires = clock_->Now() + negative_ttl_;
+  AddBlob(std::move(reproducer), &publication);
+  failure.set_reproducer(publication.blobs[0].digest.Hex());
+  publication.records.back().value = SerializeDeterministic(failure);
+  return Publish(ctx, std::move(publication), "publish_negative").ok() ? failure.reproducer() : "";
+}
+
+std::optional<std::string> ActionCache::LookupKernel(const RequestContext& ctx, const Key& key) {
+  constexpr char kOperation[] = "lookup_kernel";
+  const std::optional<Record> record = Lookup(ctx, Table::kKernels, key, kOperation);
+  if (!record || record->blobs.size() != 1) return std::nullopt;
+  return ReadBlob(ctx, ToProto(record->blobs[0]), kOperation);
+}
+
+void ActionCache::PublishKernel(const RequestContext& ctx, const Key& key, std::string object) {
+  Publication publication;
+  publication.records.push_back(RecordFor(Table::kKernels, key));
+  AddBlob(std::move(object), &publication);
+  Publish(ctx, std::move(publication), "publish_kernel").IgnoreError();
+}
+
+std::optional<Record> ActionCache::Lookup(const RequestContext& ctx, Table table, const Key& key,
+                                          const char* operation) {
+  absl::StatusOr<Record> record = store_->GetRecord(ctx, {table, "", key, {}});
+  if (record.ok()) return *std::move(record);
+  Count(ctx, operation, record.status());
+  return std::nullopt;
+}
+
+std::optional<std::string> ActionCache::ReadBlob(const RequestContext& ctx, const v1::Digest& digest,
+                                                 const char* operation) {
+  const absl::StatusOr<Digest> d = FromProto(digest, "record");
+  absl::StatusOr<std::string> bytes = d.ok() ? store_->GetBlob(ctx, *d) : d.status();
+  if (bytes.ok()) return *std::move(bytes);
+  Count(ctx, operation, bytes.status());
+  return std::nullopt;
+}
+
+absl::Status ActionCache::Publish(const RequestContext& ctx, Publication publication, const char* operation) {
+  RequestContext for_all = ctx;
+  for_all.stop = std::stop_token();
+  for_all.deadline = clock_->Now() + kPublishLimit;
+  const absl::Status status = store_->Publish(for_all, publication);
+  Count(ctx, operation, status);
+  return status;
+}
+
+void ActionCache::Count(const RequestContext& ctx, const char* operation, const absl::Status& status) {
+  if (status.ok() || absl::IsNotFound(status) || absl::IsCancelled(status)) return;
+  metrics_->CacheError(operation);
+  ForRequest(log_, ctx.request_id)->warn("cache: {}: {}", operation, OneLine(status.ToString()));
+}
+
+}  // namespace kiln

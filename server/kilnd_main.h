@@ -1,0 +1,23 @@
+// main() of kilnd, given a compiler.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "proto/admin.pb.h"
+#include "server/job_functions.h"
+
+namespace kiln {
+
+struct Compiler {
+  JobFunctions jobs;                             // run in worker processes only
+  std::vector<std::string> targets;              // what it makes code for
+  std::function<std::vector<v1::OpInfo>()> ops;  // what `kilnctl ops` shows
+};
+
+// The exit status: 0 after a drain, 1 where it cannot start, 2 for a bad command line. When it serves it prints its
+// addresses on stdout, one a line.
+int KilndMain(int argc, char** argv, const Compiler& compiler);
+
+}  // namespace kiln
