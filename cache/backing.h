@@ -35,9 +35,10 @@ class Backing {
  public:
   virtual ~Backing() = default;
 
-  // NotFound if it is not there, DataLoss if it is not what was written.
-  virtual absl::StatusOr<std::string> ReadBlob(const Digest& digest, absl::Time deadline) = 0;
-  virtual absl::StatusOr<Record> ReadRecord(const RecordId& id, absl::Time deadline) = 0;
+  // NotFound if it is not there, DataLoss if it is not what was written, DeadlineExceeded if it took longer than
+  // `left`.
+  virtual absl::StatusOr<std::string> ReadBlob(const Digest& digest, absl::Duration left) = 0;
+  virtual absl::StatusOr<Record> ReadRecord(const RecordId& id, absl::Duration left) = 0;
 
   // All or nothing. What a record or blob weighs is its RecordBytes or BlobBytes.
   virtual absl::Status Write(const WriteSet& writes) = 0;

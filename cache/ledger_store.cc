@@ -91,7 +91,7 @@ absl::StatusOr<std::string> LedgerStore::GetBlob(const RequestContext& ctx, cons
     MutexLock lock(&mu_);
     if (!ledger_.HasBlob(digest)) return missing;
   }
-  absl::StatusOr<std::string> blob = backing_->ReadBlob(digest, ctx.deadline);
+  absl::StatusOr<std::string> blob = backing_->ReadBlob(digest, Left(ctx));
   if (!absl::IsNotFound(blob.status())) return blob;
   // Either it has just been removed, or the books are wrong; the writer's lock tells.
   MutexLock write(&write_mu_);
@@ -121,13 +121,13 @@ absl::StatusOr<Record> LedgerStore::GetRecord(const RequestContext& ctx, const R
   }
   if (expired) Remove(id, Why::kExpired).IgnoreError();
   if (!present || expired) return NoRecord(id);
-  absl::StatusOr<Record> record = Read(id, ctx.deadline);
+  absl::StatusOr<Record> record = Read(id, Left(ctx));
   if (record.ok()) Use(id);
   return record;
 }
 
-absl::StatusOr<Record> LedgerStore::Read(const RecordId& id, absl::Time deadline) {
-  absl::StatusOr<Record> record = backing_->ReadRecord(id, deadline);
+absl::StatusOr<Record> LedgerStore::Read(const RecordId& id, absl::Duration left) {
+  absl::StatusOr<Record> record = backing_->ReadRecord(id, left);
   if (!absl::IsNotFound(record.status()) && !absl::IsDataLoss(record.status())) return record;
   Remove(id, Why::kCorrupt).IgnoreError();
   return NoRecord(id);
@@ -157,7 +157,7 @@ absl::StatusOr<std::vector<ListedRecord>> LedgerStore::List(const RequestContext
   }
   std::vector<ListedRecord> out;
   for (const RecordId& id : ids) {
-    absl::StatusOr<Record> record = Read(id, ctx.deadline);
+    absl::StatusOr<Record> record = Read(id, Left(ctx));
     if (absl::IsNotFound(record.status())) continue;
     if (!record.ok()) return record.status();
     MutexLock lock(&mu_);
@@ -278,7 +278,7 @@ absl::Status LedgerStore::Remove(const RecordId& id, Why why) {
 
 // The record may have been replaced since it was found to be expired or corrupt.
 bool LedgerStore::StillHolds(const RecordId& id, Why why, absl::Time now) {
-  if (why == Why::kCorrupt) return !backing_->ReadRecord(id, absl::InfiniteFuture()).ok();
+  if (why == Why::kCorrupt) return !backing_->ReadRecord(id, absl::InfiniteDuration()).ok();
   MutexLock lock(&mu_);
   return why != Why::kExpired || ledger_.Expires(id) <= now;
 }

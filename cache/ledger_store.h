@@ -50,6 +50,7 @@ class LedgerStore final : public Store {
 
   void Load(const Inventory& inventory);
   absl::Status Check(const RequestContext& ctx) const;
+  absl::Duration Left(const RequestContext& ctx) const { return ctx.deadline - options_.clock->Now(); }
   // A publication as it is stored: times set and rounded. InvalidArgument says what is wrong with it.
   absl::StatusOr<std::vector<Record>> Prepare(const RequestContext& ctx, const Publication& publication,
                                               absl::Time now) const;
@@ -65,7 +66,7 @@ class LedgerStore final : public Store {
   absl::Status Remove(const RecordId& id, Why why);
   bool StillHolds(const RecordId& id, Why why, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mu_);
   // A record that is in the books; if it can't be read, it is removed.
-  absl::StatusOr<Record> Read(const RecordId& id, absl::Time deadline);
+  absl::StatusOr<Record> Read(const RecordId& id, absl::Duration left);
   void Use(const RecordId& id);
   absl::Status FlushAccess() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mu_);
   void Count(const Change& change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -16,14 +16,14 @@ absl::Status Step(const WriteSet& writes, PublishStep step) {
 
 class MemoryBacking final : public Backing {
  public:
-  absl::StatusOr<std::string> ReadBlob(const Digest& digest, absl::Time) override {
+  absl::StatusOr<std::string> ReadBlob(const Digest& digest, absl::Duration) override {
     MutexLock lock(&mu_);
     const auto it = blobs_.find(digest);
     if (it == blobs_.end()) return absl::NotFoundError("blob");
     return it->second;
   }
 
-  absl::StatusOr<Record> ReadRecord(const RecordId& id, absl::Time) override {
+  absl::StatusOr<Record> ReadRecord(const RecordId& id, absl::Duration) override {
     MutexLock lock(&mu_);
     const auto it = records_.find(id);
     if (it == records_.end()) return absl::NotFoundError("record");

@@ -53,6 +53,7 @@ rocksdb::DBOptions MakeDbOptions(rocksdb::Env* env) {
   options.env = env;
   options.create_if_missing = true;
   options.create_missing_column_families = true;
+  options.allow_fallocate = false;  // else a new log takes 70 MiB at once
   options.max_background_jobs = 2;
   options.max_total_wal_size = 256 * kMiB;
   options.max_open_files = 256;
@@ -110,11 +111,13 @@ RocksDbBacking::~RocksDbBacking() {
   db_->Close();
 }
 
-rocksdb::ReadOptions RocksDbBacking::MakeReadOptions(absl::Time deadline) const {
+rocksdb::ReadOptions RocksDbBacking::MakeReadOptions(absl::Duration left) const {
   rocksdb::ReadOptions options;
   // Records have a checksum of their own; without RocksDB's, a bad block costs only the entries that are bad.
   options.verify_checksums = !damaged_;
-  if (deadline != absl::InfiniteFuture()) options.deadline = std::chrono::microseconds(absl::ToUnixMicros(deadline));
+  if (left != absl::InfiniteDuration()) {
+    options.deadline = std::chrono::microseconds(db_->GetEnv()->NowMicros() + absl::ToInt64Microseconds(left));
+  }
   return options;
 }
 
@@ -126,14 +129,14 @@ absl::StatusOr<std::string> RocksDbBacking::Get(rocksdb::ColumnFamilyHandle* fam
   return value;
 }
 
-absl::StatusOr<std::string> RocksDbBacking::ReadBlob(const Digest& digest, absl::Time deadline) {
-  rocksdb::ReadOptions options = MakeReadOptions(deadline);
+absl::StatusOr<std::string> RocksDbBacking::ReadBlob(const Digest& digest, absl::Duration left) {
+  rocksdb::ReadOptions options = MakeReadOptions(left);
   options.verify_checksums = true;
   return Get(Of(Family::kBlobs), EncodeBlobKey(digest), options);
 }
 
-absl::StatusOr<Record> RocksDbBacking::ReadRecord(const RecordId& id, absl::Time deadline) {
-  const absl::StatusOr<std::string> bytes = Get(Of(id.table), EncodeRecordKey(id), MakeReadOptions(deadline));
+absl::StatusOr<Record> RocksDbBacking::ReadRecord(const RecordId& id, absl::Duration left) {
+  const absl::StatusOr<std::string> bytes = Get(Of(id.table), EncodeRecordKey(id), MakeReadOptions(left));
   if (!bytes.ok()) return bytes.status();
   return DecodeRecord(id, *bytes);
 }
@@ -191,7 +194,7 @@ absl::Status RocksDbBacking::WriteSchemaVersion() {
 
 absl::Status RocksDbBacking::Scan(rocksdb::ColumnFamilyHandle* family, uint64_t* garbled, const Take& take) {
   std::vector<std::string> bad;
-  const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(MakeReadOptions(absl::InfiniteFuture()), family));
+  const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(MakeReadOptions(absl::InfiniteDuration()), family));
   std::string last;
   for (it->SeekToFirst(); it->Valid(); it->Next()) {
     last = it->key().ToString();

@@ -49,8 +49,8 @@ class RocksDbBacking final : public Backing {
   static absl::StatusOr<std::unique_ptr<RocksDbBacking>> OpenDamaged(const std::string& dir, rocksdb::Env* env);
   ~RocksDbBacking() override;
 
-  absl::StatusOr<std::string> ReadBlob(const Digest& digest, absl::Time deadline) override;
-  absl::StatusOr<Record> ReadRecord(const RecordId& id, absl::Time deadline) override;
+  absl::StatusOr<std::string> ReadBlob(const Digest& digest, absl::Duration left) override;
+  absl::StatusOr<Record> ReadRecord(const RecordId& id, absl::Duration left) override;
   absl::Status Write(const WriteSet& writes) override;
   absl::Status Recover() override;
 
@@ -77,7 +77,7 @@ class RocksDbBacking final : public Backing {
   // Gives false for an entry that is garbled.
   using Take = std::function<bool(std::string_view key, std::string_view value)>;
   absl::Status Scan(rocksdb::ColumnFamilyHandle* family, uint64_t* garbled, const Take& take);
-  rocksdb::ReadOptions MakeReadOptions(absl::Time deadline) const;
+  rocksdb::ReadOptions MakeReadOptions(absl::Duration left) const;
 
   const bool damaged_;
   std::unique_ptr<rocksdb::DB> db_;

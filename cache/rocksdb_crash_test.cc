@@ -70,14 +70,20 @@ TEST(RocksDbCrash, AtEachStepAllOrNothing) {
 
 Publication Nth(int n) { return Entry(std::to_string(n), 100 + static_cast<size_t>(n) % 7 * 3000); }
 
-// Publishes from the first number that is free, writes each one acknowledged down, and is killed after some time.
-TEST(Child, DISABLED_IsKilled) {
+void KillSoon() {
   std::thread([] {
     std::mt19937 random(static_cast<unsigned>(ChildArgument()));
     absl::SleepFor(absl::Microseconds(random() % 100000));
     raise(SIGKILL);
   }).detach();
+}
+
+// Publishes without end, writes each one acknowledged down, and is killed after some time: of opening, every other
+// time, else of publishing.
+TEST(Child, DISABLED_IsKilled) {
+  if (ChildArgument() % 2 == 0) KillSoon();
   std::unique_ptr<Store> store = OpenRocksDbStore(ChildDir() + "/store", StoreOptions()).value();
+  if (ChildArgument() % 2 == 1) KillSoon();
   std::ofstream acknowledged(ChildDir() + "/acknowledged", std::ios::app);
   for (int n = ChildArgument() * 100000;; ++n) {
     if (store->Publish(RequestContext(), Nth(n)).ok()) acknowledged << n << std::endl;

@@ -145,7 +145,7 @@ TEST_P(RocksDbDamageTest, FoundLaterIsRepairedAtTheNextOpening) {
   RecordProperty("salvaged", salvaged);
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RocksDbDamageTest, ::testing::Range(0u, 25u));
+INSTANTIATE_TEST_SUITE_P(Seeds, RocksDbDamageTest, ::testing::Range(0u, 16u));
 
 }  // namespace
 }  // namespace kiln

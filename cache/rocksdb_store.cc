@@ -90,12 +90,12 @@ absl::Status Copy(RocksDbBacking& from, RocksDbBacking& to) {
   if (!inventory.ok()) return inventory.status();
   absl::Status s;
   for (auto blob = inventory->blobs.begin(); blob != inventory->blobs.end() && s.ok(); ++blob) {
-    absl::StatusOr<std::string> bytes = from.ReadBlob(blob->digest, absl::InfiniteFuture());
+    absl::StatusOr<std::string> bytes = from.ReadBlob(blob->digest, absl::InfiniteDuration());
     const Blob copy{blob->digest, bytes.ok() ? *std::move(bytes) : ""};
     if (bytes.ok()) s = to.Write({.put_blobs = {&copy}});
   }
   for (auto record = inventory->records.begin(); record != inventory->records.end() && s.ok(); ++record) {
-    const absl::StatusOr<Record> copy = from.ReadRecord(record->id, absl::InfiniteFuture());
+    const absl::StatusOr<Record> copy = from.ReadRecord(record->id, absl::InfiniteDuration());
     if (copy.ok()) s = to.Write({.put_records = {&*copy}});
   }
   if (s.ok()) s = to.Write({.access = inventory->access, .put_leases = inventory->leases});
@@ -150,11 +150,11 @@ class MarkingBacking final : public Backing {
   MarkingBacking(std::unique_ptr<DirLock> lock, std::unique_ptr<RocksDbBacking> inner, fs::path marker)
       : lock_(std::move(lock)), inner_(std::move(inner)), marker_(std::move(marker)) {}
 
-  absl::StatusOr<std::string> ReadBlob(const Digest& digest, absl::Time deadline) override {
-    return inner_->ReadBlob(digest, deadline);
+  absl::StatusOr<std::string> ReadBlob(const Digest& digest, absl::Duration left) override {
+    return inner_->ReadBlob(digest, left);
   }
-  absl::StatusOr<Record> ReadRecord(const RecordId& id, absl::Time deadline) override {
-    return inner_->ReadRecord(id, deadline);
+  absl::StatusOr<Record> ReadRecord(const RecordId& id, absl::Duration left) override {
+    return inner_->ReadRecord(id, left);
   }
   absl::Status Write(const WriteSet& writes) override { return Marked(inner_->Write(writes)); }
   absl::Status Recover() override { return Marked(inner_->Recover()); }

@@ -37,15 +37,16 @@ std::optional<Flight::Value> SingleFlight::RunTerm(const RequestContext& ctx, co
     if (absl::IsFailedPrecondition(claim.status())) return std::nullopt;
     return claim.status();
   }
+  Lead lead(*this, flight, term, stop, *claim, observer);
+  absl::Cleanup release = [&] { claims_->Release(RequestContext(), lead.claim()).IgnoreError(); };
+  const std::stop_callback gone(ctx.stop, [&] { flight.LeaderGone(term); });
   {
     MutexLock lock(&mu_);
     ++stats_.led;
     if (term > 1) ++stats_.taken_over;
   }
-  Lead lead(*this, flight, term, stop, *claim, observer);
-  const absl::Cleanup release = [&] { claims_->Release(RequestContext(), lead.claim()).IgnoreError(); };
-  const std::stop_callback gone(ctx.stop, [&] { flight.LeaderGone(term); });
   Flight::Value value = work(lead);
+  std::move(release).Invoke();  // before one who waits can lead, and claim
   const Flight::End end = flight.Finish(term, value);
   if (end == Flight::End::kResult) Close(key, flight);
   if (end == Flight::End::kLost && !value.ok()) return std::nullopt;

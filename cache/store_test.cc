@@ -378,6 +378,15 @@ TEST_P(StoreTest, AnEndedContextGetsNothing) {
   EXPECT_FALSE(Has(store, "b"));
 }
 
+TEST_P(StoreTest, ADeadlineIsOfTheStoresClock) {
+  TestStore store(GetParam(), Options());  // whose clock is years behind
+  Put(store, Entry("a"));
+  store.Reopen();
+  ctx_.deadline = clock_.Now() + absl::Seconds(30);
+  EXPECT_TRUE(store->GetRecord(ctx_, Id("a")).ok());
+  EXPECT_TRUE(store->GetBlob(ctx_, BlobOf("a").digest).ok());
+}
+
 TEST_P(StoreTest, AFailureAtAnyStepLeavesAllOrNothing) {
   for (PublishStep at : {PublishStep::kPlanned, PublishStep::kBlobsStaged, PublishStep::kRecordsStaged,
                          PublishStep::kCommitted, PublishStep::kAcknowledged}) {

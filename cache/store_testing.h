@@ -24,7 +24,7 @@ namespace kiln {
 class TempDir {
  public:
   TempDir() {
-    std::string path = "/tmp/kiln_cache_XXXXXX";
+    std::string path = Parent() + "/kiln_cache_XXXXXX";
     if (mkdtemp(path.data()) != nullptr) path_ = path;
   }
   ~TempDir() {
@@ -34,6 +34,13 @@ class TempDir {
   const std::string& path() const { return path_; }
 
  private:
+  // In memory if there is room: what a test syncs need not outlive the machine.
+  static std::string Parent() {
+    std::error_code error;
+    const std::filesystem::space_info memory = std::filesystem::space("/dev/shm", error);
+    return !error && memory.available > (uint64_t{256} << 20) ? "/dev/shm" : "/tmp";
+  }
+
   std::string path_;
 };
 
