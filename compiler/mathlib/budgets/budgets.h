@@ -7,8 +7,7 @@
 namespace kiln::mathlib {
 
 // The largest error in units of the last place (evaluate.h), for every input: subnormal results and arguments of any
-// size included. The f32 figures are those of all 2^32 inputs, rounded up (samples for pow); the f64 ones those of
-// dense samples.
+// size included. ulp_test holds samples to it, exhaustive_test all 2^32 inputs of f32.
 struct Budget {
   loop::Op op;
   double f32;
@@ -16,7 +15,7 @@ struct Budget {
 };
 
 inline constexpr Budget kBudgets[] = {
-    {loop::Op::kExp, 1.05, 1.05}, {loop::Op::kLog, 0.9, 0.85},  {loop::Op::kSin, 0.51, 0.85},
+    {loop::Op::kExp, 1.05, 1.05}, {loop::Op::kLog, 0.95, 0.85}, {loop::Op::kSin, 0.51, 0.85},
     {loop::Op::kCos, 0.51, 0.85}, {loop::Op::kTanh, 1.15, 1.1}, {loop::Op::kErf, 1.4, 1.1},
     {loop::Op::kRsqrt, 1.5, 1.5},  // two correctly rounded operations: bit-equal to eager, which matters more
     {loop::Op::kPow, 0.51, 1.1},
