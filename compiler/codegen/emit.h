@@ -31,9 +31,10 @@ struct EmitTarget {
 // walk needs are interned in its SymContext. Unimplemented names the operation or axis that has no code here (float8
 // arithmetic, GPU axes); Internal means that `kernel` breaks a rule of ir.h.
 //
-// Storage contract of the function: a written buffer may share storage with a kRead buffer only if it is the same
-// element for element, i.e. every load of the one and every store of the other has the same index expression and both
-// have the same element size. Any other overlap of a written buffer is the host's to exclude.
+// Storage contract of the function: buffers are apart, but a written buffer may be the whole storage of a kRead one (an
+// update in place, as many elements of the same size). Accesses then happen in the order of the kernel's text, which
+// the memory plan must have found right. Loads that name fewer axes than the stores read a smaller tensor, and are
+// taken to be independent of them.
 absl::StatusOr<llvm::Function*> EmitKernel(const loop::Kernel& kernel, std::string_view symbol,
                                            const EmitTarget& target, llvm::Module& module);
 

@@ -2,7 +2,8 @@
 
 #include <llvm/IR/MDBuilder.h>
 
-#include <optional>
+#include <algorithm>
+#include <limits>
 
 namespace kiln::codegen {
 namespace {
@@ -10,34 +11,31 @@ namespace {
 // Pairs of buffers beyond this are left to LLVM: the lists would be quadratic in the number of buffers.
 constexpr size_t kMaxPairs = 4096;
 
-// The one index by which a buffer is loaded or stored, unless there are several.
-class OneIndex {
- public:
-  void Add(Sym index) {
-    several_ |= index_.has_value() && *index_ != index;
-    index_ = index;
-  }
-  bool SameAs(const OneIndex& other) const { return !several_ && !other.several_ && index_ == other.index_; }
-
- private:
-  std::optional<Sym> index_;
-  bool several_ = false;
+struct Ranks {
+  size_t most_in_a_load = 0;
+  size_t least_in_a_store = std::numeric_limits<size_t>::max();
 };
 
-struct Indices {
-  std::vector<OneIndex> loads, stores;  // by buffer
-};
+// Variables that run during a call.
+size_t Rank(const SymContext& syms, Sym index) {
+  const std::vector<Var> variables = syms.Variables(index);
+  return static_cast<size_t>(
+      std::count_if(variables.begin(), variables.end(), [](Var var) { return var.kind != VarKind::kSize; }));
+}
 
-void Collect(const loop::Block& block, Indices& indices) {
+void Collect(const SymContext& syms, const loop::Block& block, std::vector<Ranks>& ranks) {
   for (const loop::Stmt& stmt : block) {
     if (const auto* let = std::get_if<loop::Let>(&stmt.node)) {
-      if (let->op == loop::Op::kLoad) indices.loads[let->buffer].Add(let->index);
+      if (let->op != loop::Op::kLoad) continue;
+      size_t& most = ranks[let->buffer].most_in_a_load;
+      most = std::max(most, Rank(syms, let->index));
     } else if (const auto* store = std::get_if<loop::Store>(&stmt.node)) {
-      indices.stores[store->buffer].Add(store->index);
+      size_t& least = ranks[store->buffer].least_in_a_store;
+      least = std::min(least, Rank(syms, store->index));
     } else if (const auto* loop = std::get_if<loop::For>(&stmt.node)) {
-      Collect(loop->body, indices);
+      Collect(syms, loop->body, ranks);
     } else if (const auto* reduce = std::get_if<loop::Reduce>(&stmt.node)) {
-      Collect(reduce->body, indices);
+      Collect(syms, reduce->body, ranks);
     }
   }
 }
@@ -46,8 +44,8 @@ void Collect(const loop::Block& block, Indices& indices) {
 
 AliasInfo::AliasInfo(const loop::Kernel& kernel, llvm::LLVMContext& context)
     : no_alias_(kernel.buffers.size()), scope_(kernel.buffers.size()) {
-  Indices indices{std::vector<OneIndex>(kernel.buffers.size()), std::vector<OneIndex>(kernel.buffers.size())};
-  Collect(kernel.body, indices);
+  std::vector<Ranks> ranks(kernel.buffers.size());
+  Collect(*kernel.syms, kernel.body, ranks);
   std::vector<loop::BufferId> read, written;
   for (loop::BufferId id = 0; id < kernel.buffers.size(); ++id) {
     if (kernel.buffers[id].space != loop::Space::kGlobal) continue;
@@ -65,8 +63,7 @@ AliasInfo::AliasInfo(const loop::Kernel& kernel, llvm::LLVMContext& context)
   for (const loop::BufferId id : read) {
     llvm::SmallVector<llvm::Metadata*, 8> independent;
     for (const loop::BufferId other : written) {
-      const bool same_size = ByteSize(kernel.buffers[id].dtype) == ByteSize(kernel.buffers[other].dtype);
-      if (!same_size || !indices.loads[id].SameAs(indices.stores[other])) independent.push_back(scopes[other]);
+      if (ranks[id].most_in_a_load < ranks[other].least_in_a_store) independent.push_back(scopes[other]);
     }
     if (!independent.empty()) no_alias_[id] = llvm::MDNode::get(context, independent);
   }

@@ -10,9 +10,9 @@
 
 namespace kiln::codegen {
 
-// Scoped no-alias metadata for a kernel's buffers, by the storage contract of emit.h: a load of a kRead buffer is
-// independent of the stores to a written one unless the two may be the same storage, element for element. So uniform
-// loads leave inner loops.
+// Scoped no-alias metadata for a kernel's buffers, by the storage contract of emit.h: loads of a kRead buffer that name
+// fewer axes than the stores to a written one read a smaller tensor, which has a storage of its own. So what is uniform
+// leaves inner loops. All other accesses keep their order.
 class AliasInfo {
  public:
   AliasInfo(const loop::Kernel& kernel, llvm::LLVMContext& context);

@@ -1,8 +1,7 @@
 // Whole kernels, generated for every target, against the interpreter.
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <random>
+#include <algorithm>
 
 #include "compiler/codegen/cpu/native_run.h"
 #include "compiler/codegen/cpu/object.h"
@@ -12,34 +11,6 @@ namespace kiln {
 namespace {
 
 using Bytes = std::vector<uint8_t>;
-
-template <typename T>
-Bytes AsBytes(const std::vector<T>& values) {
-  Bytes bytes(values.size() * sizeof(T));
-  if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
-  return bytes;
-}
-
-template <typename T>
-Bytes Zeros(int64_t count) {
-  return Bytes(static_cast<size_t>(count) * sizeof(T));
-}
-
-Bytes Floats(int64_t count, uint32_t seed = 1) {
-  std::mt19937 random(seed);
-  std::uniform_real_distribution<float> draw(-4, 4);
-  std::vector<float> values(static_cast<size_t>(count));
-  for (float& value : values) value = draw(random);
-  return AsBytes(values);
-}
-
-Bytes Integers(int64_t count, int64_t low, int64_t high, uint32_t seed = 1) {
-  std::mt19937 random(seed);
-  std::uniform_int_distribution<int64_t> draw(low, high);
-  std::vector<int64_t> values(static_cast<size_t>(count));
-  for (int64_t& value : values) value = draw(random);
-  return AsBytes(values);
-}
 
 constexpr char kRelu[] = R"(kernel {
   sizes s0 in [0, inf)
@@ -63,7 +34,7 @@ constexpr char kRelu[] = R"(kernel {
 TEST(Kernel, ReluOfAffineForEverySize) {
   std::vector<NativeCase> cases;
   for (const int64_t n : {0, 1, 7, 15, 16, 17, 255, 256, 257, 1000}) {
-    cases.push_back({{Floats(n), Zeros<float>(n)}, {n}, 3});
+    cases.push_back({{RandomFloats(n), Zeros<float>(n)}, {n}, 3});
   }
   EXPECT_EQ(CompareWithInterpreter(kRelu, cases), absl::OkStatus());
 }
@@ -104,7 +75,7 @@ TEST(Kernel, BroadcastsRowsAndColumns) {
 )";
   std::vector<NativeCase> cases;
   for (const auto& [m, n] : {std::pair(0, 5), std::pair(5, 0), std::pair(3, 16), std::pair(4, 33), std::pair(1, 1)}) {
-    cases.push_back({{Floats(m * n), Floats(n, 2), Floats(m, 3), Zeros<float>(m * n)}, {m, n}, 2});
+    cases.push_back({{RandomFloats(m * n), RandomFloats(n, 2), RandomFloats(m, 3), Zeros<float>(m * n)}, {m, n}, 2});
   }
   EXPECT_EQ(CompareWithInterpreter(kText, cases), absl::OkStatus());
   // The square root belongs to the row: it leaves the loop over columns.
@@ -143,7 +114,7 @@ TEST(Kernel, TransposesByGatherAndByScatter) {
 )"}) {
     std::vector<NativeCase> cases;
     for (const auto& [m, n] : {std::pair(3, 16), std::pair(4, 33), std::pair(17, 2)}) {
-      cases.push_back({{Floats(m * n), Zeros<float>(m * n)}, {m, n}, 1});
+      cases.push_back({{RandomFloats(m * n), Zeros<float>(m * n)}, {m, n}, 1});
     }
     EXPECT_EQ(CompareWithInterpreter(text, cases), absl::OkStatus()) << text;
   }
@@ -181,7 +152,7 @@ TEST(Kernel, IndexExpressions) {
   }
 }
 )";
-    const NativeCase run = {{Floats(200), Zeros<float>(100), Zeros<int64_t>(100)}, {7}, 1};
+    const NativeCase run = {{RandomFloats(200), Zeros<float>(100), Zeros<int64_t>(100)}, {7}, 1};
     EXPECT_EQ(CompareWithInterpreter(text, std::span(&run, 1)), absl::OkStatus()) << text;
   }
 }
@@ -230,7 +201,7 @@ TEST(Kernel, Bfloat16ChainRoundsAtEachStep) {
 )";
   std::vector<NativeCase> cases;
   for (const int64_t n : {1, 31, 32, 33, 1000}) {
-    Bytes bits = Integers((n + 3) / 4, INT64_MIN, INT64_MAX);
+    Bytes bits = RandomIntegers((n + 3) / 4, INT64_MIN, INT64_MAX);
     bits.resize(static_cast<size_t>(2 * n));
     cases.push_back({{bits, bits, Zeros<int16_t>(n), Zeros<int16_t>(n)}, {n}, 1});
   }
@@ -266,7 +237,7 @@ TEST(Kernel, BoolsAreBytes) {
   for (const int64_t n : {1, 15, 16, 50}) {
     Bytes bools(static_cast<size_t>(n));
     for (size_t i = 0; i < bools.size(); ++i) bools[i] = static_cast<uint8_t>(i % 3 == 0 ? 0 : i * 37 % 256);
-    cases.push_back({{bools, Floats(n), Zeros<bool>(n), Zeros<float>(n), Zeros<bool>(n)}, {n}, 1});
+    cases.push_back({{bools, RandomFloats(n), Zeros<bool>(n), Zeros<float>(n), Zeros<bool>(n)}, {n}, 1});
   }
   EXPECT_EQ(CompareWithInterpreter(kText, cases), absl::OkStatus());
 }
@@ -306,7 +277,7 @@ TEST(Kernel, MaskedLoadsAndStores) {
   for (const int64_t n : {0, 1, 6, 16, 45}) {
     Bytes shorts(static_cast<size_t>(2 * n));
     for (size_t i = 0; i < shorts.size(); ++i) shorts[i] = static_cast<uint8_t>(i * 91);
-    cases.push_back({{Floats(n), Zeros<float>(n + 10), shorts, Zeros<int16_t>(n + 10)}, {n}, 1});
+    cases.push_back({{RandomFloats(n), Zeros<float>(n + 10), shorts, Zeros<int16_t>(n + 10)}, {n}, 1});
   }
   EXPECT_EQ(CompareWithInterpreter(kText, cases), absl::OkStatus());
 }
@@ -334,98 +305,9 @@ TEST(Kernel, MaskedUniformLoads) {
 }
 )";
   for (const int64_t n : {1, 8, 43}) {
-    const NativeCase run = {{Floats(1), Zeros<float>(n), Zeros<float>(n)}, {n}, 1};
+    const NativeCase run = {{RandomFloats(1), Zeros<float>(n), Zeros<float>(n)}, {n}, 1};
     EXPECT_EQ(CompareWithInterpreter(kText, std::span(&run, 1)), absl::OkStatus());
   }
-}
-
-constexpr char kEmbedding[] = R"(kernel {
-  sizes s0 in [0, inf), s1 in [0, inf)
-  buffer b0: i64[s0] read
-  buffer b1: f32[8*s1] read
-  buffer b2: f32[8*s0] write
-  buffer b3: f32[s0] write
-  parallel i0 in 0..1 grain 1 {
-    serial i1 in 0..s0 {
-      v0: i64 = load b0[i1]
-      v1: i64 = check_index v0 in s1
-      vector i2 in 0..8 width 8 {
-        v2: f32 = load b1[8*v1 + i2]
-        store b2[8*i1 + i2] = v2
-      }
-    }
-    vector i3 in 0..s0 width 16 {
-      v3: i64 = load b0[i3]
-      v4: i64 = check_index v3 in s1
-      v5: f32 = load b1[8*v4 + 3]
-      store b3[i3] = v5
-    }
-  }
-}
-)";
-
-TEST(Kernel, LooksUpRowsByIndex) {
-  std::vector<NativeCase> cases;
-  for (const auto& [n, rows] : {std::pair(21, 5), std::pair(16, 1), std::pair(0, 0)}) {
-    cases.push_back({{Integers(n, 0, rows - 1), Floats(8 * rows), Zeros<float>(8 * n), Zeros<float>(n)}, {n, rows}, 1});
-    // Bad indices are reported and read row 0.
-    if (rows > 0) {
-      cases.push_back({{Integers(n, -2, rows), Floats(8 * rows), Zeros<float>(8 * n), Zeros<float>(n)}, {n, rows}, 1});
-    }
-  }
-  EXPECT_EQ(CompareWithInterpreter(kEmbedding, cases), absl::OkStatus());
-}
-
-TEST(Kernel, BadIndexIntoAnEmptyBufferReadsNothing) {
-  const auto kernel = loop::ParseKernel(kEmbedding);
-  ASSERT_TRUE(kernel.ok()) << kernel.status();
-  for (const char* target : {"x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
-    if (!HostRuns(target)) continue;
-    auto native = NativeKernel::Compile(*kernel, target);
-    ASSERT_TRUE(native.ok()) << native.status();
-    std::vector<int64_t> indices(20, 0);
-    std::vector<float> rows(160, 5), elements(20, 5);
-    void* buffers[] = {indices.data(), nullptr, rows.data(), elements.data()};
-    const int64_t sizes[] = {20, 0};
-    int64_t error = 0;
-    native->function()(buffers, sizes, 0, 1, &error);
-    EXPECT_EQ(error, 1);
-    EXPECT_EQ(rows, std::vector<float>(160));
-    EXPECT_EQ(elements, std::vector<float>(20));
-  }
-}
-
-// The first error stays; a good run leaves the word alone.
-TEST(Kernel, ErrorWordNamesTheFirstFailedCheck) {
-  const auto kernel = loop::ParseKernel(R"(kernel {
-  buffer b0: i64[16] read
-  buffer b1: i64[16] write
-  parallel i0 in 0..1 grain 1 {
-    vector i1 in 0..16 width 8 {
-      v0: i64 = load b0[i1]
-      v1: i64 = check_index v0 in 100
-      v2: i64 = check_index v0 in 10
-      v3: i64 = add v1, v2
-      store b1[i1] = v3
-    }
-  }
-}
-)");
-  ASSERT_TRUE(kernel.ok()) << kernel.status();
-  auto native = NativeKernel::Compile(*kernel, "x86-64-v2");
-  ASSERT_TRUE(native.ok()) << native.status();
-  std::vector<int64_t> indices(16, 3), out(16);
-  void* buffers[] = {indices.data(), out.data()};
-  int64_t error = 0;
-  native->function()(buffers, nullptr, 0, 1, &error);
-  EXPECT_EQ(error, 0);
-  indices[12] = 50;
-  native->function()(buffers, nullptr, 0, 1, &error);
-  EXPECT_EQ(error, 2);
-  EXPECT_EQ(out[12], 50);
-  indices[11] = -1;
-  native->function()(buffers, nullptr, 0, 1, &error);
-  EXPECT_EQ(error, 2);
 }
 
 // The storage contract of emit.h: one buffer may be read and written at equal indices.
@@ -465,7 +347,7 @@ TEST(Kernel, ScratchBuffersLiveOnTheStack) {
   }
 }
 )";
-  const NativeCase run = {{Floats(64), Zeros<float>(64)}, {}, 1};
+  const NativeCase run = {{RandomFloats(64), Zeros<float>(64)}, {}, 1};
   EXPECT_EQ(CompareWithInterpreter(kText, std::span(&run, 1)), absl::OkStatus());
 }
 
@@ -478,7 +360,7 @@ TEST(Kernel, ConstantExtents) {
         "] write\n  parallel i0 in 0..1 grain 1 {\n    vector i1 in 0.." + size +
         " width 16 {\n      v0: f64 = load b0[i1]\n      v1: f64 = neg v0\n      store b1[i1] = v1\n"
         "    }\n  }\n}\n";
-    const NativeCase run = {{Floats(2 * n), Zeros<double>(n)}, {}, 1};
+    const NativeCase run = {{RandomFloats(2 * n), Zeros<double>(n)}, {}, 1};
     EXPECT_EQ(CompareWithInterpreter(text, std::span(&run, 1)), absl::OkStatus()) << text;
   }
 }

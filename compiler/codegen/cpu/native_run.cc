@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -36,6 +37,13 @@ bool SameElement(DType type, const uint8_t* x, const uint8_t* y) {
   std::memcpy(&a, x, size);
   std::memcpy(&b, y, size);
   return std::isnan(loop::ToDouble(type, a)) && std::isnan(loop::ToDouble(type, b));
+}
+
+template <typename T>
+std::vector<uint8_t> AsBytes(const std::vector<T>& values) {
+  std::vector<uint8_t> bytes(values.size() * sizeof(T));
+  if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
 }
 
 std::string Hex(const uint8_t* bytes, size_t size) {
@@ -177,6 +185,24 @@ GuardedMemory::GuardedMemory(GuardedMemory&& other) noexcept
 
 GuardedMemory::~GuardedMemory() {
   if (mapping_ != nullptr) munmap(mapping_, mapped_);
+}
+
+// --- contents ---
+
+std::vector<uint8_t> RandomFloats(int64_t count, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> draw(-4, 4);
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& value : values) value = draw(random);
+  return AsBytes(values);
+}
+
+std::vector<uint8_t> RandomIntegers(int64_t count, int64_t low, int64_t high, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::uniform_int_distribution<int64_t> draw(low, high);
+  std::vector<int64_t> values(static_cast<size_t>(count));
+  for (int64_t& value : values) value = draw(random);
+  return AsBytes(values);
 }
 
 // --- comparison ---

@@ -57,6 +57,14 @@ struct NativeCase {
   int64_t splits = 1;  // calls that the parallel axis is divided among
 };
 
+// Contents for buffers.
+template <typename T>
+std::vector<uint8_t> Zeros(int64_t count) {
+  return std::vector<uint8_t>(static_cast<size_t>(count) * sizeof(T));
+}
+std::vector<uint8_t> RandomFloats(int64_t count, uint32_t seed = 1);                               // f32 in [-4, 4)
+std::vector<uint8_t> RandomIntegers(int64_t count, int64_t low, int64_t high, uint32_t seed = 1);  // i64
+
 // Compiles `kernel` for every target; runs it where this machine can; compares all buffers with the interpreter's, bit
 // for bit but for which NaN, and whether the error word is zero. OK, or what differs.
 absl::Status CompareWithInterpreter(const loop::Kernel& kernel, std::span<const NativeCase> cases);
