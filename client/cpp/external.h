@@ -20,6 +20,38 @@ class HostThread {
   virtual void Enter() = 0;  // takes it again
 };
 
+// Outside the interpreter for a scope; nothing if there is no interpreter.
+class LeftHost {
+ public:
+  explicit LeftHost(HostThread* host) : host_(host) {
+    if (host_ != nullptr) host_->Leave();
+  }
+  ~LeftHost() {
+    if (host_ != nullptr) host_->Enter();
+  }
+  LeftHost(const LeftHost&) = delete;
+  LeftHost& operator=(const LeftHost&) = delete;
+
+ private:
+  HostThread* const host_;
+};
+
+// Back inside for a scope.
+class EnteredHost {
+ public:
+  explicit EnteredHost(HostThread* host) : host_(host) {
+    if (host_ != nullptr) host_->Enter();
+  }
+  ~EnteredHost() {
+    if (host_ != nullptr) host_->Leave();
+  }
+  EnteredHost(const EnteredHost&) = delete;
+  EnteredHost& operator=(const EnteredHost&) = delete;
+
+ private:
+  HostThread* const host_;
+};
+
 // What a running external call sees. Handles are borrowed.
 struct CallContext {
   const TensorHandle* tensors;  // by value id

@@ -28,12 +28,13 @@ PyObject* Facts(const PyTorch& torch) {
 PyObject* Init(PyObject*, PyObject* args) {
   const char* path;
   PyObject* probe;
-  if (!PyArg_ParseTuple(args, "sO:init", &path, &probe)) return nullptr;
+  int fast = 1;
+  if (!PyArg_ParseTuple(args, "sO|p:init", &path, &probe, &fast)) return nullptr;
   static bool done = false;  // functions that were loaded hold on to the first
   return Guarded(
       [&]() -> PyObject* {
         if (!done) {
-          std::unique_ptr<PyTorch> torch = PyTorch::Create(path, probe);
+          std::unique_ptr<PyTorch> torch = PyTorch::Create(path, probe, fast != 0);
           if (torch == nullptr) return nullptr;
           PyTorch::Set(std::move(torch));
           done = true;
@@ -47,10 +48,10 @@ PyObject* HostTargetName(PyObject*, PyObject*) { return PyString(HostTarget()); 
 
 PyMethodDef kMethods[] = {
     {"init", Init, METH_VARARGS,
-     "init(libtorch_cpu_path: str, probe: torch.Tensor) -> dict\n\n"
-     "Binds the run time to the torch of this process; a second call only reports. `missing` lists C shims that this "
-     "torch\n"
-     "lacks, and without which something is slower."},
+     "init(libtorch_cpu_path: str, probe: torch.Tensor, fast: bool = True) -> dict\n\n"
+     "Binds the run time to the torch of this process; a second call only reports. `missing` lists C "
+     "shims\nthat this torch lacks, and without which something is slower. Not `fast`: without the ways that rest on\n"
+     "torch's own layout."},
     {"host_target", HostTargetName, METH_NOARGS,
      "host_target() -> str: the best of x86-64-v2, -v3 and -v4 that this machine runs; empty if none."},
     {nullptr, nullptr, 0, nullptr},

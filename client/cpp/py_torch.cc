@@ -25,7 +25,7 @@ PyTorch* PyTorch::Get() {
 
 void PyTorch::Set(std::unique_ptr<PyTorch> torch) { g_torch = torch.release(); }
 
-std::unique_ptr<PyTorch> PyTorch::Create(const std::string& libtorch_cpu, PyObject* probe) {
+std::unique_ptr<PyTorch> PyTorch::Create(const std::string& libtorch_cpu, PyObject* probe, bool fast) {
   absl::StatusOr<std::unique_ptr<TorchApi>> api = TorchApi::Load(libtorch_cpu);
   if (!api.ok()) {
     RaiseStatus(api.status());
@@ -39,7 +39,7 @@ std::unique_ptr<PyTorch> PyTorch::Create(const std::string& libtorch_cpu, PyObje
     PyErr_SetString(PyExc_TypeError, "the probe is not a tensor");
     return nullptr;
   }
-  if (!torch->TryBorrow(probe) || !torch->TryWrap(libtorch_cpu, probe)) return nullptr;
+  if (fast && (!torch->TryBorrow(probe) || !torch->TryWrap(libtorch_cpu, probe))) return nullptr;
   return torch;
 }
 
@@ -48,9 +48,9 @@ bool PyTorch::FindClasses() {
   tensor_ = reinterpret_cast<PyTypeObject*>(Attribute("torch", "Tensor"));
   parameter_ = reinterpret_cast<PyTypeObject*>(Attribute("torch.nn", "Parameter"));
   to_capsule_ = Attribute("torch._C._aoti", "unsafe_alloc_void_ptr_from_tensor");
-  from_capsule_ = Attribute("torch._C._aoti", "alloc_tensor_by_stealing_from_void_ptr");
+  from_capsules_ = Attribute("torch._C._aoti", "alloc_tensors_by_stealing_from_void_ptrs");
   return base_ != nullptr && tensor_ != nullptr && parameter_ != nullptr && to_capsule_ != nullptr &&
-         from_capsule_ != nullptr;
+         from_capsules_ != nullptr;
 }
 
 // The word after the object's head must be what the probe's own handle holds: the same TensorImpl*.
@@ -97,12 +97,15 @@ PyObject* PyTorch::Wrap(TensorHandle owned) const {
     if (object == nullptr && PyErr_Occurred() == nullptr) PyErr_SetString(PyExc_RuntimeError, "torch wrapped nothing");
     return object;
   }
-  const PyRef capsule(PyCapsule_New(owned, nullptr, nullptr));
-  if (!capsule) {
+  PyObject* capsule = PyCapsule_New(owned, nullptr, nullptr);
+  if (capsule == nullptr) {
     api_->delete_tensor(owned);
     return nullptr;
   }
-  return PyObject_CallFunctionObjArgs(from_capsule_, capsule.get(), nullptr);
+  // The function for one capsule leaks the tensor.
+  const PyRef capsules(Py_BuildValue("[N]", capsule));
+  const PyRef tensors(capsules ? PyObject_CallFunctionObjArgs(from_capsules_, capsules.get(), nullptr) : nullptr);
+  return tensors ? PySequence_GetItem(tensors.get(), 0) : nullptr;
 }
 
 }  // namespace kiln

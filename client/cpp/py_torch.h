@@ -18,8 +18,8 @@ namespace kiln {
 // object. The slow way for both is torch._C._aoti, through capsules.
 class PyTorch {
  public:
-  // `probe` is a dense CPU tensor. Sets *error's Python exception on failure and returns nullptr.
-  static std::unique_ptr<PyTorch> Create(const std::string& libtorch_cpu, PyObject* probe);
+  // `probe` is a dense CPU tensor. nullptr, with an exception set, on failure. Not `fast`: the slow ways only.
+  static std::unique_ptr<PyTorch> Create(const std::string& libtorch_cpu, PyObject* probe, bool fast);
   // The one that init made; nullptr, with an exception set, before that.
   static PyTorch* Get();
   static void Set(std::unique_ptr<PyTorch> torch);
@@ -53,7 +53,7 @@ class PyTorch {
   PyTypeObject* tensor_ = nullptr;     // torch.Tensor
   PyTypeObject* parameter_ = nullptr;  // torch.nn.Parameter
   PyObject* to_capsule_ = nullptr;     // torch._C._aoti.unsafe_alloc_void_ptr_from_tensor
-  PyObject* from_capsule_ = nullptr;   // torch._C._aoti.alloc_tensor_by_stealing_from_void_ptr
+  PyObject* from_capsules_ = nullptr;  // torch._C._aoti.alloc_tensors_by_stealing_from_void_ptrs
   bool borrows_ = false;
   PyObject* (*wrap_)(TensorHandle) = nullptr;  // THPVariable_Wrap(at::TensorBase&&)
 };

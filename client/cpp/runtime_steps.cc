@@ -41,16 +41,11 @@ bool IsComplex(v1::DType dtype) { return dtype == v1::COMPLEX32 || dtype == v1::
 }  // namespace
 
 absl::Status Function::Run(Frame& frame, HostThread* host) const {
-  const bool left = frame.long_call && host != nullptr;
-  if (left) host->Leave();
-  absl::Status status;
-  {
-    std::optional<NoGrad> no_grad;
-    if (calls_torch_ || !frame.restride.empty()) no_grad.emplace(*api_);
-    status = RunSteps(frame, host, left);
-  }
-  if (left) host->Enter();
-  return status;
+  const bool leave = frame.long_call && host != nullptr;
+  const LeftHost left(leave ? host : nullptr);
+  std::optional<NoGrad> no_grad;
+  if (calls_torch_ || !frame.restride.empty()) no_grad.emplace(*api_);
+  return RunSteps(frame, host, leave);
 }
 
 absl::Status Function::RunSteps(Frame& frame, HostThread* host, bool left) const {
@@ -238,11 +233,12 @@ absl::Status Function::CallExternal(Frame& frame, uint32_t index, HostThread* ho
     frame.Set(result, out.release());
     return program_.values[result].needs_data ? ReadData(frame, result) : absl::OkStatus();
   }
-  const bool enter = left && bound.route() == BoundExternal::Route::kForeign;
-  if (enter) host->Enter();
-  // A call inside this call has a frame of its own, so the scratch is ours alone.
-  absl::Status status = bound.Run(context, &frame.stack, &frame.results);
-  if (enter) host->Leave();
+  absl::Status status;
+  {
+    const EnteredHost entered(left && bound.route() == BoundExternal::Route::kForeign ? host : nullptr);
+    // A call inside this call has a frame of its own, so the scratch is ours alone.
+    status = bound.Run(context, &frame.stack, &frame.results);
+  }
   if (status.ok() && frame.results.size() != call.results.size()) {
     status = absl::InvalidArgumentError(absl::StrCat(call.op, " (node ", call.origin, ") gave ", frame.results.size(),
                                                      " results, the plan has ", call.results.size()));

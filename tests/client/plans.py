@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-
 from kiln import _kiln
 from kiln.proto import artifact_pb2, graph_pb2
 
-FACTS = _kiln.init(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"), torch.zeros(2, 3))
+FACTS = _kiln.init(
+    os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"),
+    torch.zeros(2, 3),
+    "KILN_TEST_SLOW" not in os.environ,
+)
 
 _DTYPES = {
     torch.bool: graph_pb2.BOOL,
@@ -46,7 +49,8 @@ def resolve(op: str, schema: str) -> Callable[..., Any]:
 
     def call(*args: Any) -> Any:
         assert len(args) == len(arguments)
-        return target(*args[:positional], **{a.name: v for a, v in zip(arguments[positional:], args[positional:])})
+        names = [a.name for a in arguments[positional:]]
+        return target(*args[:positional], **dict(zip(names, args[positional:], strict=True)))
 
     return call
 
@@ -164,7 +168,7 @@ class Plan:
         examples = _map(full, lambda v: v.example if isinstance(v, (Value, Sym)) else v)
         positional = sum(not a.kwarg_only for a in schema.arguments)
         names = [a.name for a in schema.arguments[positional:]]
-        out = op(*examples[:positional], **dict(zip(names, examples[positional:])))
+        out = op(*examples[:positional], **dict(zip(names, examples[positional:], strict=True)))
         flat = [out] if isinstance(out, torch.Tensor) else _flatten(out)
         results: list[Any] = []
         for i, t in enumerate(flat):

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from plans import Plan
-
 from kiln import _kiln
+from plans import Plan
 
 aten = torch.ops.aten
 
@@ -123,7 +122,8 @@ def test_one_call(call: Any) -> None:
 @pytest.mark.parametrize(
     ("op", "args", "kwargs"),
     [
-        (aten._to_copy.default, (X,), {"dtype": torch.bfloat16, "layout": torch.strided, "device": torch.device("cpu")}),
+        (aten._to_copy.default, (X,), {"dtype": torch.bfloat16}),
+        (aten._to_copy.default, (X,), {"layout": torch.strided, "device": torch.device("cpu")}),
         (aten._to_copy.default, (IMAGE,), {"memory_format": torch.channels_last}),
         (aten.clone.default, (X.t(),), {"memory_format": torch.contiguous_format}),
         (aten.zeros.default, ([2, 3],), {"dtype": torch.int32, "pin_memory": False}),
@@ -305,7 +305,9 @@ def test_info_counts_calls_by_operator() -> None:
 def test_no_autograd_is_recorded_and_grad_mode_comes_back() -> None:
     w = torch.randn(6, 5, requires_grad=True)
     plan = Plan(X, w.detach())
-    function = plan.output(plan.call(aten.mm.default, *plan.inputs), plan.call(aten.tanh.default, plan.inputs[1])).load()
+    function = plan.output(
+        plan.call(aten.mm.default, *plan.inputs), plan.call(aten.tanh.default, plan.inputs[1])
+    ).load()
     with torch.enable_grad():
         outs = function([X, w])
         assert torch.is_grad_enabled()

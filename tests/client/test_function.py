@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 import threading
 from typing import Any
 
 import pytest
 import torch
-from plans import Plan, compile_kernels
-
 from kiln import _kiln
+from plans import FACTS, Plan, compile_kernels
 
 aten = torch.ops.aten
 
@@ -109,6 +111,22 @@ def test_a_function_outlives_its_artifact_and_the_plan() -> None:
     functions = [relu_plan() for _ in range(20)]
     for function in functions:
         torch.testing.assert_close(function([X]), [X.relu()])
+
+
+def test_without_torchs_own_layout() -> None:
+    """The slow ways from and to Python objects, which a torch of another layout would take: the same tests."""
+    if "KILN_TEST_SLOW" in os.environ:
+        assert not FACTS["borrowed_handles"] and not FACTS["wraps"]
+        return
+    assert FACTS["borrowed_handles"] and FACTS["wraps"] and FACTS["missing"] == []
+    folder = os.path.dirname(__file__)
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", folder],
+        env={**os.environ, "KILN_TEST_SLOW": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stdout
 
 
 def test_nested_and_concurrent_calls() -> None:
@@ -381,7 +399,7 @@ def test_artifacts_for_another_host_are_refused() -> None:
     a = artifact()
     a.target.host.kiln_abi = 77
     assert refused(a).startswith("the artifact is for kiln ABI 77")
-    with pytest.raises(RuntimeError, match="not a kiln.v1.Artifact"):
+    with pytest.raises(RuntimeError, match=r"not a kiln\.v1\.Artifact"):
         _kiln.load(b"\xff\xff", b"", None)
 
 

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from kiln import _kiln
 
 
@@ -15,7 +14,8 @@ def test_no_server_is_an_error_at_once(tmp_path: Path) -> None:
     client = _kiln.Client(f"unix:{tmp_path}/nobody")
     assert client.address == f"unix:{tmp_path}/nobody"
     start = time.monotonic()
-    for call in (lambda: client.capabilities(10.0), lambda: client.compile(b"", 10.0), lambda: client.lookup(b"", 10.0)):
+    calls = (lambda: client.capabilities(10.0), lambda: client.compile(b"", 10.0), lambda: client.lookup(b"", 10.0))
+    for call in calls:
         with pytest.raises(_kiln.RpcError) as info:
             call()
         assert (info.value.code, info.value.name, info.value.node) == (14, "UNAVAILABLE", -1)
