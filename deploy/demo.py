@@ -65,15 +65,15 @@ def show_relu(daemon: Daemon) -> None:
     say("the kernel:")
     for line in kernel["text"].splitlines():
         say("    " + line)
-    counts = interpret(kernel["text"], elements=3)
+    counts = interpret(kernel["text"])
     say(f"the loop interpreter counts {counts}")
     check("x is read once, y is written once", counts == {"reads": [3, 0], "writes": [0, 3]})
 
 
-def interpret(text: str, elements: int) -> dict[str, list[int]]:
-    """Elements that the loop interpreter reads and writes in each buffer of a kernel over a vector."""
+def interpret(text: str) -> dict[str, list[int]]:
+    """Elements that the loop interpreter reads and writes in each buffer of a kernel of fixed sizes."""
     run = subprocess.run(
-        [binary("kiln-opt"), "--count", f"--extent={elements}", "-"], input=text, capture_output=True, text=True
+        [binary("kiln-opt"), "--interp", "-"], input=text, capture_output=True, text=True
     )
     if run.returncode != 0:
         say(run.stderr.strip())

@@ -1,8 +1,10 @@
 // kiln-opt: the compiler's stages by hand.
 //
-//   kiln-opt FILE --stop-after=graph|fuse|loop|llvm|asm|plan [--target=x86-64-v3] [--verify] [--interp]
+//   kiln-opt FILE --stop-after=graph|fuse|loop|llvm|asm|plan [--target=x86-64-v3] [--verify]
+//   kiln-opt FILE --interp [--sizes=8,16]
 //
-// FILE is a graph (.kir text), a recorded request (binary v1.CompileRequest, or the first of a record file), or a kernel (loop text).
+// FILE is a graph (.kir text), a recorded request (binary v1.CompileRequest, or the first of a record file), or a kernel (loop text);
+// "-" is the standard input.
 #include <CLI/CLI.hpp>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/text_format.h>
@@ -11,8 +13,9 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <sstream>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -22,6 +25,7 @@
 #include "compiler/graph/text.h"
 #include "compiler/graph/verify.h"
 #include "compiler/import/import.h"
+#include "compiler/loop/interp.h"
 #include "compiler/loop/text.h"
 #include "compiler/loop/verify.h"
 #include "compiler/lower/alias.h"
@@ -39,9 +43,12 @@ struct Options {
   std::string stop_after = "loop";
   std::string target = "x86-64-v3";
   bool verify = false;
+  bool interp = false;
+  std::vector<int64_t> sizes;
 };
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  if (path == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
   std::ifstream in(path, std::ios::binary);
   if (!in) return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
   return std::string(std::istreambuf_iterator<char>(in), {});
@@ -66,8 +73,33 @@ const OpDef* Resolve(OpName& op) {
   return op.schema.empty() ? FindTorchOp(op.name) : FindTorchOp(op.name, op.schema);
 }
 
+// Runs a kernel over zeros and prints how many elements of each buffer it read and wrote.
+absl::Status Interpret(const loop::Kernel& kernel, const Options& options) {
+  std::vector<std::string> memory;
+  std::vector<loop::BufferArg> args;
+  for (const loop::Buffer& buffer : kernel.buffers) {
+    if (buffer.space != loop::Space::kGlobal) continue;
+    absl::StatusOr<int64_t> elements = kernel.syms->Eval(buffer.size, [&](Var var) -> std::optional<int64_t> {
+      if (var.kind != VarKind::kSize || var.index >= options.sizes.size()) return std::nullopt;
+      return options.sizes[var.index];
+    });
+    if (!elements.ok()) return elements.status();
+    if (*elements > int64_t{1} << 30) return absl::ResourceExhaustedError("a buffer has more than 2^30 elements");
+    memory.emplace_back(std::max<int64_t>(*elements, 0) * ByteSize(buffer.dtype), '\0');
+    args.push_back({memory.back().data(), *elements});
+  }
+  for (size_t i = 0; i < args.size(); ++i) args[i].data = memory[i].data();
+  absl::StatusOr<loop::RunStats> stats = loop::Interpret(kernel, args, options.sizes);
+  if (!stats.ok()) return stats.status();
+  for (size_t i = 0; i < args.size(); ++i) {
+    std::cout << "b" << i << ": reads " << stats->reads[i] << " writes " << stats->writes[i] << "\n";
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ShowKernel(const loop::Kernel& given, const Options& options) {
   if (absl::Status status = loop::Verify(given); !status.ok()) return status;
+  if (options.interp) return Interpret(given, options);
   if (options.stop_after == "loop") {
     std::cout << loop::ToText(given);
     return absl::OkStatus();
@@ -158,6 +190,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--target", options.target, "the CPU to compile for")->capture_default_str();
   app.add_flag("--verify", options.verify, "check every invariant of the graph");
+  app.add_flag("--interp", options.interp, "run each kernel in the loop interpreter and count its reads and writes");
+  app.add_option("--sizes", options.sizes, "values of the kernel's size parameters, for --interp")->delimiter(',');
   CLI11_PARSE(app, argc, argv);
   const absl::Status status = kiln::Run(options);
   if (status.ok()) return 0;
