@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import subprocess
@@ -55,6 +56,7 @@ def relu_plan(x: torch.Tensor = X) -> Any:
 def test_boxed() -> None:
     function = relu_plan()
     assert function._boxed_call is True
+    assert functools.wraps(function)(lambda args: None)._boxed_call is True  # what torch._dynamo.disable does
     assert function.__name__ == "inference"
     args = [X]
     [out] = function(args)
