@@ -101,7 +101,9 @@ if $all; then
   suite asan --config=asan --build_tests_only //...
   suite tsan --config=tsan --build_tests_only //...
   fuzz_all
-  [[ ! -d tests/perf ]] || python_suite perf tests/perf
+  step plan_scaling bazel run --noshow_progress --ui_event_filters=-info //tests/perf:plan_scaling
+  step overhead .venv/bin/python tests/client/bench_overhead.py --inductor
+  step training_step .venv/bin/python tests/perf/step.py
 fi
 
 echo
