@@ -120,7 +120,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   StartGrpc();
   grpc::ChannelArguments args;
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
-  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 50);
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 10000);  // how long a handshake may take: a busy machine is slow
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // or a new channel would wait out an old one's back-off
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
