@@ -105,12 +105,15 @@ class _Server:
                 )
             if self._probed:
                 return
+            start = time.monotonic()
             try:
                 answer = compile_pb2.Capabilities.FromString(self._client.capabilities(PROBE_SECONDS))
             except _extension().RpcError as e:
-                error = self._error(e)
-                if error.code == "DEADLINE_EXCEEDED":
-                    self._silent_until = time.monotonic() + PAUSE_SECONDS
+                error, now = self._error(e), time.monotonic()
+                # A connection that nobody answers ends as UNAVAILABLE too, but not at once.
+                if error.code == "DEADLINE_EXCEEDED" or now - start > PROBE_SECONDS / 2:
+                    self._silent_until = now + PAUSE_SECONDS
+                    error = ServerError("DEADLINE_EXCEEDED", f"{self.address} did not answer in {now - start:.1f} s")
                 raise error from None
             self._probed = True
             log.info("connected to %s, build %s", self.address, answer.build)

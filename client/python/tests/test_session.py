@@ -140,7 +140,7 @@ def test_refusals_are_not_retried_and_name_the_node(play: Any) -> None:
 
 def test_silence_is_not_waited_for_again_for_a_while(play: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     extension = play(RpcError("DEADLINE_EXCEEDED", "no answer"))
-    with pytest.raises(kiln.ServerError, match="DEADLINE_EXCEEDED"):
+    with pytest.raises(kiln.ServerError, match="host:1 did not answer in"):
         _compile()
     with pytest.raises(kiln.ServerError, match="asked again in 30 s"):
         _compile()
