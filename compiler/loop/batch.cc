@@ -139,6 +139,8 @@ absl::StatusOr<Batch> Batch::Make(const Block& block, std::span<const BatchInput
     Step step;
     step.result = define(let->result, let->type);
     std::copy(args.begin(), args.end(), step.args);
+    // Absent operands are read too, as the type of the first.
+    if (!args.empty()) std::fill(step.args + args.size(), step.args + 3, args[0]);
     if (let->op == Op::kConst) {
       uint8_t* data = reinterpret_cast<uint8_t*>(batch.columns_[step.result].data.data());
       const size_t width = ByteSize(let->type);
