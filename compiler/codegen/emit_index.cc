@@ -158,7 +158,7 @@ llvm::Value* IndexEmitter::Binary(SymNode::Op op, Sym a, Sym b, llvm::Value* x, 
 // loop, inactive lanes): a zero divisor divides by 1.
 llvm::Value* IndexEmitter::Divide(bool remainder, Sym a, Sym b, llvm::Value* x, llvm::Value* y) {
   const SymRange dividend = syms_.RangeOf(a), divisor = syms_.RangeOf(b);
-  if (divisor.min < 0) return Fail(absl::UnimplementedError("index divided by a negative expression"));
+  if (divisor.min < 0) return DivideByAnySign(remainder, x, y);
   llvm::Type* type = x->getType();
   if (!syms_.AsConst(b)) y = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, y, llvm::ConstantInt::get(type, 1));
   if (dividend.min >= 0) {
@@ -172,6 +172,23 @@ llvm::Value* IndexEmitter::Divide(bool remainder, Sym a, Sym b, llvm::Value* x, 
     llvm::Value* result = remainder ? b_.CreateURem(x, y) : b_.CreateUDiv(x, y);
     return b_.CreateZExt(result, type);
   }
+  return DivideByPositive(remainder, x, y);
+}
+
+// A divisor that ranges do not show to be positive, though it is: a size that is a sum of floor divisions, say.
+// x // y is -x // -y, and x % y is -(-x % -y).
+llvm::Value* IndexEmitter::DivideByAnySign(bool remainder, llvm::Value* x, llvm::Value* y) {
+  llvm::Type* type = x->getType();
+  llvm::Value* flip = b_.CreateICmpSLT(y, llvm::Constant::getNullValue(type));
+  x = b_.CreateSelect(flip, b_.CreateNeg(x), x);
+  y = b_.CreateSelect(flip, b_.CreateNeg(y), y);
+  y = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, y, llvm::ConstantInt::get(type, 1));
+  llvm::Value* result = DivideByPositive(remainder, x, y);
+  return remainder ? b_.CreateSelect(flip, b_.CreateNeg(result), result) : result;
+}
+
+llvm::Value* IndexEmitter::DivideByPositive(bool remainder, llvm::Value* x, llvm::Value* y) {
+  llvm::Type* type = x->getType();
   llvm::Value* quotient = b_.CreateSDiv(x, y);
   llvm::Value* rest = b_.CreateSub(x, b_.CreateMul(quotient, y));
   llvm::Value* negative = b_.CreateICmpSLT(rest, llvm::Constant::getNullValue(type));

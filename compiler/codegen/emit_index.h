@@ -89,6 +89,8 @@ class IndexEmitter {
   bool LinearInVectorAxis(Sym s, IndexPattern* pattern, int64_t* step);
   llvm::Value* Binary(SymNode::Op op, Sym a, Sym b, llvm::Value* x, llvm::Value* y);
   llvm::Value* Divide(bool remainder, Sym a, Sym b, llvm::Value* x, llvm::Value* y);
+  llvm::Value* DivideByAnySign(bool remainder, llvm::Value* x, llvm::Value* y);
+  llvm::Value* DivideByPositive(bool remainder, llvm::Value* x, llvm::Value* y);
   llvm::Value* Fail(absl::Status status);
 
   SymContext& syms_;

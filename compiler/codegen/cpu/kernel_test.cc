@@ -133,6 +133,10 @@ TEST(Kernel, IndexExpressions) {
                                  "(i1 - 25 + 100*s0) % 64 + (i1 % s0)",
                                  "i1//s0 + i0",
                                  "(i1 + i0)//(i0 + 1)",
+                                 "i1//((s0 - 9)//2 + 3)",
+                                 "i1 % ((s0 - 9)//2 + 3)",
+                                 "i1//(s0 - 10) + 20",
+                                 "i1 % (s0 - 10) + 20",
                                  "0*i1 + 5"};
   for (const char* index : indices) {
     const std::string text = std::string(R"(kernel {
