@@ -46,7 +46,7 @@ __attribute__((target("avx512f"), noinline)) void ByHandAvx512(const float* x, f
   const __m512 two = _mm512_set1_ps(2), one = _mm512_set1_ps(1), zero = _mm512_setzero_ps();
   for (int64_t i = 0; i < n; i += 16) {
     const __m512 value = _mm512_add_ps(_mm512_mul_ps(_mm512_loadu_ps(x + i), two), one);
-    _mm512_storeu_ps(y + i, _mm512_max_ps(zero, value));
+    _mm512_storeu_ps(y + i, _mm512_maskz_max_ps(0xffff, zero, value));
   }
 }
 
