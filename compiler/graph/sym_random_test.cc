@@ -145,9 +145,15 @@ TEST_P(RandomExpressions, ProofsHold) {
     proved += less;
     for (size_t k = 0; k < assignments.size(); ++k) {
       const int64_t x = a.direct[k], y = b.direct[k];
-      if (less) ASSERT_LT(x, y) << ctx.ToString(a.sym) << " < " << ctx.ToString(b.sym);
-      if (less_equal) ASSERT_LE(x, y) << ctx.ToString(a.sym) << " <= " << ctx.ToString(b.sym);
-      if (divisible) ASSERT_EQ(x % y, 0) << ctx.ToString(a.sym) << " by " << ctx.ToString(b.sym);
+      if (less) {
+        ASSERT_LT(x, y) << ctx.ToString(a.sym) << " < " << ctx.ToString(b.sym);
+      }
+      if (less_equal) {
+        ASSERT_LE(x, y) << ctx.ToString(a.sym) << " <= " << ctx.ToString(b.sym);
+      }
+      if (divisible) {
+        ASSERT_EQ(x % y, 0) << ctx.ToString(a.sym) << " by " << ctx.ToString(b.sym);
+      }
     }
   }
   EXPECT_GT(proved, 5);
