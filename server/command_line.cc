@@ -23,8 +23,8 @@ struct Flags {
 };
 
 void AddConfigFlags(CLI::App& app, Flags& f) {
+  app.option_defaults()->take_last();
   app.add_option("--config", f.config_file, "text proto; see proto/config.proto")->check(CLI::ExistingFile);
-  app.add_option("--listen", f.listen, "unix:/path or host:port (port 0: any); may be given several times");
   app.add_option("--data-dir", f.data_dir, "where the cache lives");
   app.add_option("--workers", f.workers, "worker processes; 0: one a processor");
   app.add_option("--worker-memory-mib", f.worker_memory_mib, "address space of a worker");
@@ -36,6 +36,9 @@ void AddConfigFlags(CLI::App& app, Flags& f) {
   app.add_option("--log-level", f.log_level, "trace, debug, info, warn or error");
   app.add_option("--log-file", f.log_file, "instead of stderr");
   app.add_flag("--log-json", f.log_json, "one JSON object a line");
+  app.option_defaults()->take_all();
+  app.add_option("--listen", f.listen, "unix:/path or host:port (port 0: any); may be given several times");
+  app.option_defaults()->take_last();
 }
 
 void AddModeFlags(CLI::App& app, Flags& f) {

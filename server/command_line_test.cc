@@ -54,6 +54,10 @@ TEST_F(ConfigFile, ItsErrorsAreUsageErrors) {
   EXPECT_NE(p.err.find(":1: Message type \"kiln.v1.Config\" has no field named \"lisen\""), std::string::npos) << p.err;
 }
 
+TEST(CommandLine, TheLastOfAFlagCounts) {
+  EXPECT_EQ(Parse({"--workers=5", "--workers=6"}).line().config.workers().count(), 6u);
+}
+
 TEST(CommandLine, HelpAndVersionLeaveWithZero) {
   EXPECT_EQ(Parse({"--help"}).status(), 0);
   EXPECT_NE(Parse({"--help"}).out.find("--idle-exit-seconds"), std::string::npos);

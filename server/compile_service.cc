@@ -201,7 +201,7 @@ absl::Status CompileService::CompileMissing(RpcCall& call, grpc::ServerContext* 
   }
   options_.stats->Add(call.job(), counters);
   call.Note(absl::StrCat(outcome.joined ? "joined " : "led ", Shown(task.key),
-                         status.ok() ? "" : absl::StrCat(" failed: ", OneLine(status.ToString(), 500))));
+                         status.ok() ? "" : absl::StrCat(" failed: ", OneLine(std::string(status.message()), 500))));
   return RetryAfter(status) ? status : absl::OkStatus();
 }
 
@@ -226,7 +226,7 @@ absl::Status CompileService::Remember(const CompileTask& task, absl::Status fail
   if (!IsCrashed(failure) && !absl::IsInternal(failure)) return failure;
   SetReproducer(failure, options_.compile.cache->PublishNegative(task.ctx, task.key, FailureOf(failure),
                                                                  SerializeDeterministic(task.request)));
-  task.log->error("{} failed: {} (request {})", Shown(task.key), OneLine(failure.ToString(), 1000),
+  task.log->error("{} failed: {} (request {})", Shown(task.key), OneLine(std::string(failure.message()), 1000),
                   ReproducerOf(failure));
   return failure;
 }

@@ -60,7 +60,7 @@ void SetLimits(const v1::Config& config, grpc::ServerBuilder* builder) {
 
 }  // namespace
 
-Daemon::Daemon(DaemonOptions options)
+Daemon::Daemon(DaemonOptions options, Listeners listeners)
     : options_(std::move(options)),
       metrics_(options_.build, kVersion),
       auth_(options_.config.auth()),
@@ -71,11 +71,27 @@ Daemon::Daemon(DaemonOptions options)
              absl::Seconds(options_.config.cache().negative_ttl_seconds()), options_.log),
       claims_(std::make_unique<MemoryClaims>(options_.clock)),
       action_flights_({.owner = "actions"}, claims_.get(), options_.clock),
-      kernel_flights_({.owner = "kernels"}, claims_.get(), options_.clock) {}
+      kernel_flights_({.owner = "kernels"}, claims_.get(), options_.clock),
+      listeners_(std::move(listeners)) {}
+
+absl::StatusOr<Daemon::Listeners> Daemon::BindSockets(const v1::Config& config) {
+  Listeners out;
+  for (const std::string& address : config.listen()) {
+    if (!absl::StartsWith(address, kUnixScheme)) continue;
+    absl::StatusOr<std::unique_ptr<UnixListener>> listener = UnixListener::Bind(
+        std::string(absl::StripPrefix(address, kUnixScheme)), static_cast<mode_t>(config.socket_mode()));
+    if (!listener.ok()) return listener.status();
+    out.push_back(*std::move(listener));
+  }
+  return out;
+}
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
   InitGrpc();
-  std::unique_ptr<Daemon> daemon(new Daemon(std::move(options)));
+  // First of all: where another daemon serves already, this one is not to touch the cache.
+  absl::StatusOr<Listeners> listeners = BindSockets(options.config);
+  if (!listeners.ok()) return listeners.status();
+  std::unique_ptr<Daemon> daemon(new Daemon(std::move(options), *std::move(listeners)));
   absl::Status status = daemon->StartWorkers();
   if (status.ok()) status = daemon->StartServices();
   if (status.ok()) status = daemon->StartMetrics();
@@ -126,14 +142,8 @@ absl::Status Daemon::StartServices() {
   std::vector<int> ports(static_cast<size_t>(options_.config.listen_size()), 0);
   for (int i = 0; i < options_.config.listen_size(); ++i) {
     const std::string& address = options_.config.listen(i);
-    if (absl::StartsWith(address, kUnixScheme)) {
-      absl::StatusOr<std::unique_ptr<UnixListener>> listener = UnixListener::Bind(
-          std::string(absl::StripPrefix(address, kUnixScheme)), static_cast<mode_t>(options_.config.socket_mode()));
-      if (!listener.ok()) return listener.status();
-      listeners_.push_back(*std::move(listener));
-    } else {
-      builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &ports[static_cast<size_t>(i)]);
-    }
+    if (absl::StartsWith(address, kUnixScheme)) continue;
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &ports[static_cast<size_t>(i)]);
   }
   server_ = builder.BuildAndStart();
   for (int i = 0; i < options_.config.listen_size(); ++i) {

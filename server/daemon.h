@@ -64,7 +64,10 @@ class Daemon {
   bool Run();
 
  private:
-  explicit Daemon(DaemonOptions options);
+  using Listeners = std::vector<std::unique_ptr<UnixListener>>;
+  static absl::StatusOr<Listeners> BindSockets(const v1::Config& config);
+
+  Daemon(DaemonOptions options, Listeners listeners);
   absl::Status StartWorkers();
   absl::Status StartServices();
   absl::Status StartMetrics();
@@ -85,7 +88,7 @@ class Daemon {
   std::unique_ptr<CompileService> compile_service_;
   std::unique_ptr<AdminService> admin_service_;
   std::unique_ptr<grpc::Server> server_;
-  std::vector<std::unique_ptr<UnixListener>> listeners_;
+  Listeners listeners_;
   std::unique_ptr<MetricsServer> metrics_server_;
   std::vector<std::string> addresses_;
 
