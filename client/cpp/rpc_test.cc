@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <map>
+#include <mutex>
 #include <thread>
 
 #include "absl/time/clock.h"
@@ -16,32 +17,44 @@
 namespace kiln {
 namespace {
 
-// A server whose answers a test sets.
+// What a server answers.
+struct Script {
+  uint32_t protocol_version = 1;
+  v1::LookupReply lookup;
+  std::vector<v1::CompileEvent> events;
+  grpc::Status end;
+  bool hang = false;
+  std::map<std::string, std::string> blobs;
+};
+
+// Follows the script that a test sets; its threads and the test's take turns.
 class FakeServer : public v1::Compiler::Service {
  public:
   grpc::Status GetCapabilities(grpc::ServerContext*, const v1::CapabilitiesRequest*, v1::Capabilities* reply) override {
     ++capability_calls;
-    reply->set_protocol_version(protocol_version);
+    reply->set_protocol_version(script().protocol_version);
     reply->set_build("0123456789ab");
     return grpc::Status::OK;
   }
   grpc::Status Lookup(grpc::ServerContext*, const v1::CompileRequest*, v1::LookupReply* reply) override {
-    *reply = lookup;
+    *reply = script().lookup;
     return grpc::Status::OK;
   }
   grpc::Status Compile(grpc::ServerContext* context, const v1::CompileRequest* request,
                        grpc::ServerWriter<v1::CompileEvent>* writer) override {
-    job = request->job().job();
-    for (const v1::CompileEvent& event : events) writer->Write(event);
-    while (hang && !context->IsCancelled()) absl::SleepFor(absl::Milliseconds(5));
+    train_jobs += request->job().job() == "train";
+    const Script s = script();
+    for (const v1::CompileEvent& event : s.events) writer->Write(event);
+    while (s.hang && !context->IsCancelled()) absl::SleepFor(absl::Milliseconds(5));
     cancelled = context->IsCancelled();
-    return end;
+    return s.end;
   }
   grpc::Status Fetch(grpc::ServerContext*, const v1::FetchRequest* request,
                      grpc::ServerWriter<v1::Chunk>* writer) override {
     ++fetches;
-    const auto found = blobs.find(request->digest().sha256());
-    if (found == blobs.end()) return {grpc::StatusCode::NOT_FOUND, "no such blob"};
+    const Script s = script();
+    const auto found = s.blobs.find(request->digest().sha256());
+    if (found == s.blobs.end()) return {grpc::StatusCode::NOT_FOUND, "no such blob"};
     for (size_t i = 0; i < found->second.size(); i += 1000) {
       v1::Chunk chunk;
       chunk.set_data(found->second.substr(i, 1000));
@@ -50,21 +63,27 @@ class FakeServer : public v1::Compiler::Service {
     return grpc::Status::OK;
   }
 
+  template <typename F>
+  void Change(F change) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    change(script_);
+  }
   v1::Digest Add(const std::string& blob) {
     const v1::Digest digest = DigestOf(blob);
-    blobs[digest.sha256()] = blob;
+    Change([&](Script& s) { s.blobs[digest.sha256()] = blob; });
     return digest;
   }
 
-  uint32_t protocol_version = 1;
-  v1::LookupReply lookup;
-  std::vector<v1::CompileEvent> events;
-  grpc::Status end;
-  bool hang = false;
-  std::map<std::string, std::string> blobs;
-  std::atomic<int> capability_calls{0}, fetches{0};
+  std::atomic<int> capability_calls{0}, fetches{0}, train_jobs{0};
   std::atomic<bool> cancelled{false};
-  std::string job;
+
+ private:
+  Script script() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return script_;
+  }
+  mutable std::mutex mutex_;
+  Script script_;
 };
 
 class RpcTest : public testing::Test {
@@ -104,7 +123,7 @@ class RpcTest : public testing::Test {
       done->set_artifact(artifact);
       done->set_shared_object(object);
     }
-    service_.events.push_back(event);
+    service_.Change([&](Script& s) { s.events.push_back(event); });
     return *done;
   }
 
@@ -124,7 +143,7 @@ TEST_F(RpcTest, AsksForCapabilitiesOnceAConnection) {
 }
 
 TEST_F(RpcTest, RefusesAnotherProtocolNamingBoth) {
-  service_.protocol_version = 7;
+  service_.Change([](Script& s) { s.protocol_version = 7; });
   const absl::Status status = Client(address()).GetCapabilities(Soon()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(status.message(), "the server at " + address() + " speaks protocol version 7, this client 1");
@@ -134,7 +153,7 @@ TEST_F(RpcTest, CompileReportsEventsAndFetchesWhatIsMissing) {
   v1::CompileEvent planning, kernels;
   planning.mutable_planning();
   kernels.mutable_kernels()->set_total(3);
-  service_.events = {planning, kernels};
+  service_.Change([&](Script& s) { s.events = {planning, kernels}; });
   const std::string artifact(5000, 'a'), object(70000, 'o');
   AddDone(artifact, object, false);
   Client client(address());
@@ -147,7 +166,7 @@ TEST_F(RpcTest, CompileReportsEventsAndFetchesWhatIsMissing) {
   EXPECT_EQ(seen, (std::vector<int>{v1::CompileEvent::kPlanning, v1::CompileEvent::kKernels}));
   EXPECT_EQ(done->artifact(), artifact);
   EXPECT_EQ(done->shared_object(), object);
-  EXPECT_EQ(service_.job, "train");
+  EXPECT_EQ(service_.train_jobs, 1);
   EXPECT_EQ(service_.fetches, 2);
   ASSERT_TRUE(client.Compile(request, Soon(), nullptr).ok());
   EXPECT_EQ(service_.fetches, 2) << "the client keeps blobs";
@@ -158,27 +177,32 @@ TEST_F(RpcTest, InlineBlobsAreCheckedNotFetched) {
   Client client(address());
   EXPECT_EQ(client.Compile({}, Soon(), nullptr)->artifact(), "artifact");
   EXPECT_EQ(service_.fetches, 0);
-  service_.events[0].mutable_done()->set_artifact("artifacT");
+  service_.Change([](Script& s) { s.events[0].mutable_done()->set_artifact("artifacT"); });
   EXPECT_EQ(client.Compile({}, Soon(), nullptr).status().code(), absl::StatusCode::kDataLoss);
 }
 
 TEST_F(RpcTest, LookupHitHasBlobs) {
-  service_.lookup.set_hit(true);
-  *service_.lookup.mutable_done() = AddDone("artifact", "object", false);
+  const v1::Done done = AddDone("artifact", "object", false);
+  service_.Change([&](Script& s) {
+    s.lookup.set_hit(true);
+    *s.lookup.mutable_done() = done;
+  });
   Client client(address());
   EXPECT_EQ(client.Lookup({}, Soon())->done().shared_object(), "object");
-  service_.lookup.Clear();
-  service_.lookup.set_reason("never seen");
+  service_.Change([](Script& s) {
+    s.lookup.Clear();
+    s.lookup.set_reason("never seen");
+  });
   EXPECT_EQ(client.Lookup({}, Soon())->reason(), "never seen");
 }
 
 TEST_F(RpcTest, ChangedBlobIsDataLoss) {
   const v1::Digest digest = service_.Add("blob");
-  service_.blobs[digest.sha256()] = "blop";
+  service_.Change([&](Script& s) { s.blobs[digest.sha256()] = "blop"; });
   EXPECT_EQ(Client(address()).Fetch(digest, Soon()).status().code(), absl::StatusCode::kDataLoss);
-  service_.blobs[digest.sha256()] = std::string(100000, 'x');
+  service_.Change([&](Script& s) { s.blobs[digest.sha256()] = std::string(100000, 'x'); });
   EXPECT_EQ(Client(address()).Fetch(digest, Soon()).status().code(), absl::StatusCode::kDataLoss);
-  service_.blobs.clear();
+  service_.Change([](Script& s) { s.blobs.clear(); });
   EXPECT_EQ(Client(address()).Fetch(digest, Soon()).status().code(), absl::StatusCode::kNotFound);
 }
 
@@ -187,7 +211,7 @@ TEST_F(RpcTest, FailedEventCarriesCodeAndNode) {
   event.mutable_failed()->set_code(3);
   event.mutable_failed()->set_message("graph.nodes[4]: bad dtype");
   event.mutable_failed()->set_node(4);
-  service_.events = {event};
+  service_.Change([&](Script& s) { s.events = {event}; });
   const absl::Status status = Client(address()).Compile({}, Soon(), nullptr).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(), "graph.nodes[4]: bad dtype");
@@ -197,14 +221,14 @@ TEST_F(RpcTest, FailedEventCarriesCodeAndNode) {
 }
 
 TEST_F(RpcTest, RefusalAndEmptyStreamAreErrors) {
-  service_.end = {grpc::StatusCode::RESOURCE_EXHAUSTED, "queue is full"};
+  service_.Change([](Script& s) { s.end = {grpc::StatusCode::RESOURCE_EXHAUSTED, "queue is full"}; });
   EXPECT_EQ(Client(address()).Compile({}, Soon(), nullptr).status(), absl::ResourceExhaustedError("queue is full"));
-  service_.end = grpc::Status::OK;
+  service_.Change([](Script& s) { s.end = grpc::Status::OK; });
   EXPECT_EQ(Client(address()).Compile({}, Soon(), nullptr).status().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_F(RpcTest, DeadlineAndCancelEndACompile) {
-  service_.hang = true;
+  service_.Change([](Script& s) { s.hang = true; });
   Client client(address());
   EXPECT_EQ(client.Compile({}, Soon(absl::Milliseconds(100)), nullptr).status().code(),
             absl::StatusCode::kDeadlineExceeded);

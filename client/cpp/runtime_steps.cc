@@ -1,6 +1,7 @@
 // The steps of a call: allocation, launches, views, external calls, copies.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
