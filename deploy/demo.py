@@ -66,15 +66,13 @@ def show_relu(daemon: Daemon) -> None:
     for line in kernel["text"].splitlines():
         say("    " + line)
     counts = interpret(kernel["text"])
-    say(f"the loop interpreter counts {counts}")
+    say(f"the loop interpreter counts the elements of x and y: {counts}")
     check("x is read once, y is written once", counts == {"reads": [3, 0], "writes": [0, 3]})
 
 
 def interpret(text: str) -> dict[str, list[int]]:
     """Elements that the loop interpreter reads and writes in each buffer of a kernel of fixed sizes."""
-    run = subprocess.run(
-        [binary("kiln-opt"), "--interp", "-"], input=text, capture_output=True, text=True
-    )
+    run = subprocess.run([binary("kiln-opt"), "--interp", "-"], input=text, capture_output=True, text=True)
     if run.returncode != 0:
         say(run.stderr.strip())
     rows = re.findall(r"reads (\d+) writes (\d+)", run.stdout)

@@ -92,7 +92,8 @@ def test_model(name: str, training: bool, daemon: Daemon, listed: set[str], monk
     print(f"\n{name} {'train' if training else 'eval'}: {counters['kernels']} kernels, {counters['launches']} launches")
     print(f"  compiled  {_list({op: n for op, n in captured.items() if op not in external})}")
     print(f"  external  {_list(external)}")
-    print(f"  unlisted  {_list({op: n for op, n in captured.items() if op not in listed})}")
+    unlisted = {op: n for op, n in captured.items() if op not in listed and op != "aten.copy_.default"}  # an update
+    print(f"  unlisted  {_list(unlisted)}")
     assert counters["launches"] > 0
     assert set(external) <= MAY_BE_EXTERNAL, sorted(set(external) - MAY_BE_EXTERNAL)
 
