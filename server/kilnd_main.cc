@@ -48,11 +48,11 @@ std::string LogPath(const std::string& cache_dir) { return absl::StrCat(cache_di
 int EnsureLocal(int argc, char** argv, const LocalEnv& env, const std::string& socket) {
   const absl::StatusOr<std::string> cache_dir = LocalCacheDir(env);
   if (!cache_dir.ok()) return Fail(cache_dir.status());
-  std::vector<std::string> command = {kSelf, "--local", "--foreground"};
+  std::vector<std::string> command = {"kilnd", "--local", "--foreground"};
   for (int i = 1; i < argc; ++i) {
     if (std::string(argv[i]) != "--local") command.push_back(argv[i]);
   }
-  if (absl::Status s = EnsureDaemon(socket, LogPath(*cache_dir), command, env); !s.ok()) return Fail(s);
+  if (absl::Status s = EnsureDaemon(socket, LogPath(*cache_dir), kSelf, command, env); !s.ok()) return Fail(s);
   Say(absl::StrCat(kUnixScheme, socket));
   return 0;
 }
@@ -73,7 +73,15 @@ absl::Status ApplyLocalRule(const CommandLine& line, const LocalEnv& env, const 
     if (!cache_dir.ok()) return cache_dir.status();
     config->set_data_dir(*cache_dir);
   }
-  return MakePrivateDir(config->data_dir(), env.uid);
+  return absl::OkStatus();
+}
+
+// A cache in trouble is no reason not to compile: without a folder of our own, entries are kept in memory.
+void CheckDataDir(const LocalEnv& env, const Logger& log, v1::Config* config) {
+  const absl::Status status = MakePrivateDir(config->data_dir(), env.uid);
+  if (status.ok()) return;
+  log->error("no cache on disk: {}", std::string(status.message()));
+  config->clear_data_dir();
 }
 
 // Prints the addresses, and leaves stdout to nobody: whoever reads it sees its end.
@@ -115,6 +123,7 @@ int Serve(const CommandLine& line, const LocalEnv& env, const std::string& build
   if (absl::Status s = CompleteConfig(&options.config); !s.ok()) return Fail(s);
   absl::StatusOr<Logger> log = MakeLogger(options.config.logging());
   if (!log.ok()) return Fail(log.status());
+  CheckDataDir(env, *log, &options.config);
   absl::StatusOr<PublishHook> hook = CrashPoint(line.debug_crash_at);
   if (!hook.ok()) return Fail(hook.status());
   options.log = *log;

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -204,6 +205,13 @@ TEST_F(KilndProcess, AMemoryCacheServesWhereTheDiskIsTaken) {
   EXPECT_EQ(client.Status().data_dir(), "");
   EXPECT_EQ(client.Compile(TestRequest({"kernel.a"})).done().outcome(), v1::Done::COMPILED);
   EXPECT_EQ(client.Compile(TestRequest({"kernel.a"})).done().outcome(), v1::Done::HIT);
+}
+
+TEST_F(KilndProcess, AMemoryCacheServesWhereTheFolderIsNotOurs) {
+  ASSERT_EQ(mkdir(folder_.File("data").c_str(), 0700), 0);
+  chmod(folder_.File("data").c_str(), 0777);
+  const auto kilnd = Start();
+  EXPECT_EQ(TestClient("unix:" + Socket()).Status().data_dir(), "");
 }
 
 TEST_F(KilndProcess, ManyStartersGetOneLocalDaemon) {

@@ -42,7 +42,7 @@ void RotateLog(const std::string& path) {
 }
 
 // A child in a session of its own, its stdout on `out`, its stderr at the end of the log. -1 with errno set.
-pid_t SpawnDetached(std::vector<std::string> argv, const std::string& log_path, int out) {
+pid_t SpawnDetached(const std::string& program, std::vector<std::string> argv, const std::string& log_path, int out) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
@@ -60,7 +60,7 @@ pid_t SpawnDetached(std::vector<std::string> argv, const std::string& log_path, 
   for (std::string& arg : argv) args.push_back(arg.data());
   args.push_back(nullptr);
   pid_t pid = -1;
-  const int error = posix_spawn(&pid, argv[0].c_str(), &actions, &attr, args.data(), environ);
+  const int error = posix_spawn(&pid, program.c_str(), &actions, &attr, args.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attr);
   errno = error;
@@ -95,7 +95,7 @@ bool IsLive(const std::string& socket_path) {
   return live;
 }
 
-absl::Status EnsureDaemon(const std::string& socket_path, const std::string& log_path,
+absl::Status EnsureDaemon(const std::string& socket_path, const std::string& log_path, const std::string& program,
                           const std::vector<std::string>& argv, const LocalEnv& env, absl::Duration limit) {
   if (IsLive(socket_path)) return absl::OkStatus();
   for (const std::string& path : {socket_path, log_path}) {
@@ -108,12 +108,12 @@ absl::Status EnsureDaemon(const std::string& socket_path, const std::string& log
   RotateLog(log_path);
   int out[2];
   if (pipe2(out, O_CLOEXEC) != 0) return absl::UnavailableError(absl::StrCat("pipe: ", strerror(errno)));
-  const pid_t pid = SpawnDetached(argv, log_path, out[1]);
+  const pid_t pid = SpawnDetached(program, argv, log_path, out[1]);
   const int error = errno;
   close(out[1]);
   const bool up = pid > 0 && WaitForLine(out[0], absl::Now() + limit);
   close(out[0]);
-  if (pid < 0) return absl::UnavailableError(absl::StrCat("cannot run ", argv[0], ": ", strerror(error)));
+  if (pid < 0) return absl::UnavailableError(absl::StrCat("cannot run ", program, ": ", strerror(error)));
   if (up) return absl::OkStatus();
   kill(pid, SIGKILL);
   waitpid(pid, nullptr, 0);

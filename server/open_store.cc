@@ -29,8 +29,8 @@ StoreConfig ConfigFor(const std::string& dir, const v1::Config::Cache& config, C
 
 OpenedStore OpenStore(const std::string& data_dir, const v1::Config::Cache& config, Clock* clock, StoreMetrics* metrics,
                       PublishHook hook, absl::Duration patience, const Logger& log) {
-  StoreConfig wanted = ConfigFor(absl::StrCat(data_dir, "/store"), config, clock, metrics, std::move(hook));
-  const std::string dir = wanted.directory;
+  const std::string dir = data_dir.empty() ? "" : absl::StrCat(data_dir, "/store");
+  StoreConfig wanted = ConfigFor(dir, config, clock, metrics, std::move(hook));
   const absl::Time end = absl::Now() + patience;
   OpenReport report;
   absl::StatusOr<std::unique_ptr<Store>> store = BuildStore(wanted, &report);

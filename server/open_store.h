@@ -18,10 +18,9 @@ struct OpenedStore {
   std::string dir;  // empty: in memory
 };
 
-// The store in <data_dir>/store. While another process has it open, as a daemon that is just leaving does, waits for up
-// to `patience`. Where it cannot be opened the daemon goes on with one in memory, and says so in the log: a cache in
-// trouble is no reason not to compile.
-// `metrics` and `clock` must outlive it.
+// The store in <data_dir>/store; in memory for an empty data_dir. While another process has it open, as a daemon that
+// is just leaving does, waits for up to `patience`. Where it cannot be opened the daemon goes on with one in memory,
+// and says so in the log: a cache in trouble is no reason not to compile. `metrics` and `clock` must outlive it.
 OpenedStore OpenStore(const std::string& data_dir, const v1::Config::Cache& config, Clock* clock, StoreMetrics* metrics,
                       PublishHook hook, absl::Duration patience, const Logger& log);
 

@@ -1,0 +1,30 @@
+// Any bytes as a request: admission and keys neither crash nor depend on how the message was encoded.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "proto/compile.pb.h"
+#include "proto/config.pb.h"
+#include "server/admission.h"
+#include "server/config.h"
+#include "server/request_key.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  kiln::v1::CompileRequest request;
+  if (!request.ParseFromArray(data, static_cast<int>(size))) return 0;
+  kiln::v1::Config config;
+  if (!kiln::CompleteConfig(&config).ok()) abort();
+  kiln::CheckRequest(request, std::vector<std::string>{"x86-64-v3"}).IgnoreError();
+  kiln::CheckBounds(request, config.limits()).IgnoreError();
+
+  const kiln::v1::CompileRequest canonical = kiln::CanonicalRequest(request);
+  const auto parts = kiln::RequestKey(canonical, "build");
+  if (!parts.ok()) abort();
+  // Canonical means: nothing more to do, and the same again after a trip over the wire.
+  kiln::v1::CompileRequest again;
+  if (!again.ParseFromString(canonical.SerializeAsString())) abort();
+  const auto same = kiln::RequestKey(kiln::CanonicalRequest(again), "build");
+  if (!same.ok() || same->ToKey() != parts->ToKey()) abort();
+  return 0;
+}
