@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from typing import Any
 import kiln
 import pytest
 import torch
-from kiln.testing import Daemon, run_script
+from kiln.testing import Daemon, binary, run_script
 
 
 def f(x: torch.Tensor) -> torch.Tensor:
@@ -130,25 +131,13 @@ def test_local_daemon_is_started_once(tmp_path: Any) -> None:
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    try:
-        with ThreadPoolExecutor(3) as pool:
-            results = list(pool.map(lambda _: run_script(script, env=env), range(3)))
-        assert [r[0] for r in results] == [[3, 3]] * 3
-        assert len({r[1] for r in results}) == 1
-        assert sum(1 for r in results if r[2]) >= 1
-    finally:
-        for pid in _daemons_under(tmp_path):
-            os.kill(pid, signal.SIGTERM)
-
-
-def _daemons_under(path: Any) -> list[int]:
-    """Daemons whose environment names the test's own cache directory."""
-    found = []
-    for pid in subprocess.run(["pgrep", "-x", "kilnd"], stdout=subprocess.PIPE, text=True).stdout.split():
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                if str(path).encode() in file.read():
-                    found.append(int(pid))
-        except OSError:
-            pass
-    return found
+    with ThreadPoolExecutor(3) as pool:
+        results = list(pool.map(lambda _: run_script(script, env=env), range(3)))
+    address = results[0][1]
+    status = subprocess.run(
+        [binary("kilnctl"), "--server", address, "status", "--json"], capture_output=True, check=True
+    )
+    os.kill(json.loads(status.stdout)["pid"], signal.SIGTERM)
+    assert [r[0] for r in results] == [[3, 3]] * 3
+    assert {r[1] for r in results} == {address}
+    assert sum(r[2] for r in results) >= 1
