@@ -139,7 +139,7 @@ def test_a_daemon_killed_while_it_publishes(step: str) -> None:
         kiln.reset()
         strict = {"server": daemon.address, "strict": True}
         torch.testing.assert_close(torch.compile(_chain(3), backend="kiln", options=strict)(x), _chain(3)(x))
-        stored = step in ("committed", "acknowledged")
-        assert [g.outcome for g in kiln.graphs()] == ["hit" if stored else "compiled"]
+        # What the first publication stored, or did not, was a kernel: the graph itself comes after it.
+        assert [g.outcome for g in kiln.graphs()] == ["compiled"]
     finally:
         daemon.close()
