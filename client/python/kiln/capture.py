@@ -18,6 +18,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
 from kiln.errors import CaptureError
+from kiln.meta import actual_value
 from kiln.operators import ArgEncoder, Operator, operator_of
 from kiln.proto import graph_pb2
 from kiln.symbols import SymTableBuilder
@@ -140,7 +141,7 @@ class _Capturer:
 
     def _call(self, node: fx.Node) -> None:
         target = node.target
-        value = node.meta.get("val")
+        value = actual_value(node)
         if target is py_operator.getitem and isinstance(node.args[0], fx.Node):
             if isinstance(value, torch.Tensor):
                 source, position = node.args

@@ -242,6 +242,18 @@ class TestContexts:
 
         check(g, x.requires_grad_(), w.requires_grad_())
 
+    def test_norms_under_autocast(self) -> None:
+        """Their statistics are float32 though their meta functions say bfloat16."""
+
+        def f(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> Any:
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                y = (x @ w).view(4, 8, 2, 2)
+                y = F.group_norm(y, 2, b, b) + F.batch_norm(y, None, None, b, b, training=True)
+                return F.layer_norm(y.flatten(1) @ w.t(), (6,), b[:6], b[:6])
+
+        x, w, b = torch.randn(4, 6), torch.randn(6, 32), torch.rand(8)
+        check(f, x.requires_grad_(), w.requires_grad_(), b.requires_grad_())
+
     def test_graph_break(self, requests: list[Any]) -> None:
         def f(x: torch.Tensor) -> torch.Tensor:
             y = x.sin()
