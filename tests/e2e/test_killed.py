@@ -53,6 +53,7 @@ def _compile_while(
 
 
 def test_killed_workers_are_replaced(daemon: Daemon) -> None:
+    _wait(lambda: len(_pids(daemon)) == 2)  # workers start ahead, not before the daemon answers
     before = _pids(daemon)
     os.kill(before[0], signal.SIGKILL)
     x = torch.randn(8)
