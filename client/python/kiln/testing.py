@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 _START_SECONDS = 30.0
+_IDLE_SECONDS = 900  # a daemon whose owner was killed does not stay for ever
 
 
 def binary(name: str) -> str:
@@ -45,7 +46,8 @@ class Daemon:
 
     def start(self) -> None:
         assert self._process is None
-        command = [binary("kilnd"), "--listen", self.address, "--data-dir", str(self.dir / "data"), *self._flags]
+        command = [binary("kilnd"), "--listen", self.address, "--data-dir", str(self.dir / "data")]
+        command += ["--idle-exit-seconds", str(_IDLE_SECONDS), *self._flags]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         deadline = time.monotonic() + _START_SECONDS
