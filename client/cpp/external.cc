@@ -118,20 +118,21 @@ std::string BoundExternal::WhyNotDispatcher() const {
 absl::StatusOr<BoundExternal> BoundExternal::Bind(const ExternalCall& call, const Program& program, const TorchApi& api,
                                                   ForeignOps* foreign) {
   BoundExternal bound(&call, &api);
+  std::unique_ptr<ForeignCall> resolved;
+  if (foreign != nullptr) {
+    absl::StatusOr<std::unique_ptr<ForeignCall>> known = foreign->Resolve(call);
+    if (!known.ok()) return absl::UnimplementedError(absl::StrCat(call.op, ": ", known.status().message()));
+    resolved = *std::move(known);
+  }
   if (bound.BindOut(program)) {
     bound.route_ = Route::kOut;
     return bound;
   }
   const std::string why_not = bound.WhyNotDispatcher();
   if (why_not.empty()) return bound;
+  if (resolved == nullptr) return absl::UnimplementedError(absl::StrCat(call.op, ": ", why_not));
   bound.route_ = Route::kForeign;
-  if (foreign == nullptr) return absl::UnimplementedError(absl::StrCat(call.op, ": ", why_not));
-  absl::StatusOr<std::unique_ptr<ForeignCall>> resolved = foreign->Resolve(call);
-  if (!resolved.ok()) {
-    return absl::UnimplementedError(
-        absl::StrCat(call.op, ": ", why_not, ", and the host has no such op: ", resolved.status().message()));
-  }
-  bound.foreign_ = *std::move(resolved);
+  bound.foreign_ = std::move(resolved);
   return bound;
 }
 

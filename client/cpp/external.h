@@ -72,7 +72,8 @@ class ForeignCall {
 class ForeignOps {
  public:
   virtual ~ForeignOps() = default;
-  // NotFound: the host has no such op. Called while loading, with the host entered.
+  // The host's op. NotFound: it has none, or its schema is another, so that the arguments would be taken for what they
+  // are not; then no route may call it. Called while loading, for every call, with the host entered.
   virtual absl::StatusOr<std::unique_ptr<ForeignCall>> Resolve(const ExternalCall& call) = 0;
 };
 
@@ -81,8 +82,8 @@ class BoundExternal {
  public:
   enum class Route { kOut, kDispatcher, kForeign };
 
-  // `call` and `api` must outlive the result. Unimplemented says why the shims cannot and `foreign` (may be null) does
-  // not make the call.
+  // `call` and `api` must outlive the result. Unimplemented: the host does not know the op, or the shims refuse it, by
+  // the reason given, and there is no host. With no `foreign` the schema is trusted.
   static absl::StatusOr<BoundExternal> Bind(const ExternalCall& call, const Program& program, const TorchApi& api,
                                             ForeignOps* foreign);
 

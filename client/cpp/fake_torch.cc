@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -324,6 +325,20 @@ const TorchApi& FakeTorch() {
     return a;
   }();
   return *api;
+}
+
+bool FakeHasOperator(const std::string& op, const std::string& schema) {
+  static const auto* const known = new std::map<std::string, std::string>{
+      {"aten.mm.default", "aten::mm(Tensor self, Tensor mat2) -> Tensor"},
+      {"aten.addmm.default",
+       "aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"},
+      {"aten.cat.default", "aten::cat(Tensor[] tensors, int dim=0) -> Tensor"},
+      {"test.none.default", "test::none(int i) -> (Tensor, Tensor)"},
+      {"test.transposed.default", "test::transposed(Tensor self) -> Tensor"},
+      {"test.fails.default", "test::fails() -> ()"},
+  };
+  const auto found = known->find(op);
+  return found != known->end() && found->second == schema;
 }
 
 int64_t FakeTensorCount() { return g_live; }

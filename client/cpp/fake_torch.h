@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
+#include <string>
 #include <vector>
 
 #include "client/cpp/torch_api.h"
@@ -13,6 +13,9 @@ namespace kiln {
 // The same for the whole process. Its dispatcher knows aten::cat and, for tests,
 // test::transposed (gives other strides than its meta function would say), test::none and test::fails.
 const TorchApi& FakeTorch();
+
+// Whether the dispatcher's operator `op` ("aten.cat.default") has this schema.
+bool FakeHasOperator(const std::string& op, const std::string& schema);
 
 // Live tensor handles: 0 once everything has been released.
 int64_t FakeTensorCount();

@@ -148,11 +148,14 @@ PyObject* PyThread::Raise(const absl::Status& status) {
 }
 
 absl::StatusOr<std::unique_ptr<ForeignCall>> PyOps::Resolve(const ExternalCall& call) {
-  PyRef callable(PyObject_CallFunction(resolve_, "ss", call.op.c_str(), call.schema_text.c_str()));
-  if (callable && PyCallable_Check(callable.get())) return std::make_unique<PyCall>(torch_, std::move(callable));
+  PyRef& callable = known_[{call.op, call.schema_text}];
+  if (!callable) callable = PyRef(PyObject_CallFunction(resolve_, "ss", call.op.c_str(), call.schema_text.c_str()));
+  if (callable && PyCallable_Check(callable.get())) {
+    return std::make_unique<PyCall>(torch_, PyRef::Borrow(callable.get()));
+  }
   PyRef exception;
   const std::string why = TakeMessage(&exception);
-  return absl::NotFoundError(why.empty() ? absl::StrCat(call.op, " resolved to something that cannot be called") : why);
+  return absl::NotFoundError(why.empty() ? "it resolved to something that cannot be called" : why);
 }
 
 }  // namespace kiln

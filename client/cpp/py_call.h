@@ -1,7 +1,10 @@
 // Calls under Python: its lock, its exceptions, and operators that only Python can call.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "client/cpp/external.h"
@@ -27,8 +30,9 @@ class PyThread : public HostThread {
   PyRef exception_;
 };
 
-// Resolves operators through a Python callable: resolve(op: str, schema: str) returns a callable that takes every
-// argument by position, in schema order; dtypes, devices, layouts and memory formats as proto/graph.proto's numbers.
+// Resolves operators through a Python callable, once for all calls of one: resolve(op: str, schema: str) returns a
+// callable that takes every argument by position, in schema order; dtypes, devices, layouts and memory formats as
+// proto/graph.proto's numbers. It raises if this torch's operator has another schema.
 class PyOps : public ForeignOps {
  public:
   PyOps(const PyTorch* torch, PyObject* resolve) : torch_(torch), resolve_(resolve) {}  // borrows both
@@ -37,6 +41,7 @@ class PyOps : public ForeignOps {
  private:
   const PyTorch* torch_;
   PyObject* resolve_;
+  std::map<std::pair<std::string, std::string>, PyRef> known_;  // by op and schema
 };
 
 }  // namespace kiln

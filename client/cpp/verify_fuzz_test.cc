@@ -19,6 +19,20 @@ namespace {
 
 void NoKernel(void* const*, const int64_t*, int64_t, int64_t, int64_t*) {}
 
+// Knows the fake torch's operators, as Python knows the real one's; makes no calls.
+class Operators : public ForeignOps {
+ public:
+  class Refuses : public ForeignCall {
+    absl::Status Run(const ExternalCall&, const CallContext&, std::vector<TensorHandle>*) override {
+      return absl::UnimplementedError("not here");
+    }
+  };
+  absl::StatusOr<std::unique_ptr<ForeignCall>> Resolve(const ExternalCall& call) override {
+    if (!FakeHasOperator(call.op, call.schema_text)) return absl::NotFoundError("no such operator");
+    return std::make_unique<Refuses>();
+  }
+};
+
 // Sizes of a call: each symbol as near to 2 as its range allows. False if they do not evaluate.
 bool GuessSlots(const Program& program, std::vector<int64_t>* symbols, std::vector<int64_t>* slots) {
   for (size_t s = 0; s < program.symbols.size(); ++s)
@@ -65,11 +79,12 @@ void TryArtifact(v1::Artifact artifact) {
   if (!verified.ok()) return;
   std::vector<std::string> constants;
   for (const auto& c : artifact.constants()) constants.push_back(c.data());
+  Operators operators;
   const auto num_kernels = static_cast<size_t>(artifact.kernels_size());
   for (Program& program : verified->programs) {
     absl::StatusOr<std::unique_ptr<Function>> function =
         Function::Create(std::move(program), std::vector<KernelFn*>(num_kernels, NoKernel),
-                         std::vector<std::string>(num_kernels, "k"), constants, &FakeTorch(), nullptr);
+                         std::vector<std::string>(num_kernels, "k"), constants, &FakeTorch(), &operators);
     if (function.ok()) CallOnce(**function);
   }
 }

@@ -43,7 +43,8 @@ def resolve(op: str, schema: str) -> Callable[..., Any]:
     """The simplest possible stand-in for kiln.external.python_call: no enums."""
     namespace, packet, overload = op.split(".")
     target = getattr(getattr(getattr(torch.ops, namespace), packet), overload)
-    assert str(target._schema) == schema
+    if str(target._schema) != schema:
+        raise ValueError(f"{op} is {target._schema}, not {schema}")
     arguments = target._schema.arguments
     positional = sum(not a.kwarg_only for a in arguments)
 

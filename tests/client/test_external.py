@@ -282,8 +282,27 @@ def test_missing_operator_is_refused_when_loading() -> None:
     plan.call(aten.clamp.default, plan.inputs[0], 0.0)
     plan.function.steps[0].external.op = "aten.clump.default"
     plan.function.steps[0].external.schema = plan.function.steps[0].external.schema.replace("clamp", "clump")
-    with pytest.raises(RuntimeError, match=r"aten.clump.default: the dispatcher shim refuses Scalar .* no such op"):
+    with pytest.raises(RuntimeError, match=r"aten\.clump\.default: .*clump"):
         plan.load()
+
+
+def test_another_schema_is_refused_when_loading() -> None:
+    """By every route: torch would take the arguments for what they are not."""
+    for op, was, now in [
+        (aten.relu.default, "Tensor self", "Tensor[] self"),
+        (aten.mm.default, "Tensor mat2", "Tensor other"),
+        (aten.clamp.default, "Scalar? min", "int? min"),
+    ]:
+        plan = Plan(X, torch.randn(6, 6))
+        x, y = plan.inputs
+        rest = {aten.relu.default: [], aten.mm.default: [y], aten.clamp.default: [0]}
+        plan.call(op, x, *rest[op])
+        external = plan.function.steps[0].external
+        external.schema = external.schema.replace(was, now)
+        if "[]" in now:
+            external.args[0].list.items.add().value = x.index
+        with pytest.raises(RuntimeError, match=f"{op}: "):
+            plan.load()
 
 
 def test_info_counts_calls_by_operator() -> None:
