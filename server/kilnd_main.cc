@@ -152,7 +152,7 @@ int Serve(const CommandLine& line, const LocalEnv& env, const std::string& build
 }  // namespace
 
 int KilndMain(int argc, char** argv, const Compiler& compiler) {
-  if (IsWorkerCommand(argc, argv)) return WorkerMain(argc, argv, compiler.jobs);
+  if (IsWorkerCommand(argc, argv)) WorkerMain(argc, argv, compiler.jobs);
   const std::variant<CommandLine, int> parsed = ParseCommandLine(argc, argv, std::cout, std::cerr);
   if (const int* status = std::get_if<int>(&parsed)) return *status;
   const CommandLine& line = std::get<CommandLine>(parsed);

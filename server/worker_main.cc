@@ -66,24 +66,7 @@ int Fail(const absl::Status& status) {
   return 1;
 }
 
-}  // namespace
-
-bool IsWorkerCommand(int argc, const char* const* argv) { return argc >= 2 && strcmp(argv[1], kWorkerFlag) == 0; }
-
-v1::JobReply RunJob(const v1::Job& job, const JobFunctions& functions) {
-  v1::JobReply reply;
-  reply.set_node(-1);
-  try {
-    Dispatch(job, functions, &reply);
-  } catch (const std::bad_alloc&) {
-    SetError(absl::ResourceExhaustedError("the worker's memory limit was reached"), -1, &reply);
-  } catch (const std::exception& e) {
-    SetError(absl::InternalError(absl::StrCat("exception: ", e.what())), -1, &reply);
-  }
-  return reply;
-}
-
-int WorkerMain(int argc, const char* const* argv, const JobFunctions& functions) {
+int Work(int argc, const char* const* argv, const JobFunctions& functions) {
   prctl(PR_SET_NAME, "kilnd-worker");
   umask(077);
   // No path in a job is relative; a daemon's folder is none of its business.
@@ -104,8 +87,30 @@ int WorkerMain(int argc, const char* const* argv, const JobFunctions& functions)
                -1, &reply);
     }
     const absl::Status sent = WriteFrame(kWorkerFd, reply.SerializeAsString(), absl::InfiniteFuture());
+    if (absl::IsUnavailable(sent)) return 0;
     if (!sent.ok()) return Fail(sent);
   }
+}
+
+}  // namespace
+
+bool IsWorkerCommand(int argc, const char* const* argv) { return argc >= 2 && strcmp(argv[1], kWorkerFlag) == 0; }
+
+v1::JobReply RunJob(const v1::Job& job, const JobFunctions& functions) {
+  v1::JobReply reply;
+  reply.set_node(-1);
+  try {
+    Dispatch(job, functions, &reply);
+  } catch (const std::bad_alloc&) {
+    SetError(absl::ResourceExhaustedError("the worker's memory limit was reached"), -1, &reply);
+  } catch (const std::exception& e) {
+    SetError(absl::InternalError(absl::StrCat("exception: ", e.what())), -1, &reply);
+  }
+  return reply;
+}
+
+void WorkerMain(int argc, const char* const* argv, const JobFunctions& functions) {
+  _exit(Work(argc, argv, functions));
 }
 
 }  // namespace kiln

@@ -15,8 +15,9 @@ inline constexpr char kWorkerMemoryFlag[] = "--memory-bytes=";
 bool IsWorkerCommand(int argc, const char* const* argv);
 
 // Enters the sandbox, says so by an empty reply, then answers one job after the other until the parent closes its end.
-// The exit status. An exception within a job is an answer (ResourceExhausted for bad_alloc, else Internal).
-int WorkerMain(int argc, const char* const* argv, const JobFunctions& functions);
+// An exception within a job is an answer (ResourceExhausted for bad_alloc, else Internal). Leaves without running
+// destructors: nothing is to be flushed, and a leak checker could not work in the sandbox.
+[[noreturn]] void WorkerMain(int argc, const char* const* argv, const JobFunctions& functions);
 
 // The reply to one job; used by the above.
 v1::JobReply RunJob(const v1::Job& job, const JobFunctions& functions);

@@ -179,11 +179,12 @@ JobResult WorkerPool::Run(JobSpec spec) {
 WorkerPool::Event WorkerPool::NextEvent(Task* task) {
   MutexLock lock(&mu_);
   while (true) {
-    if (task->done) return Event::kDone;
+    // Before the end: a start is told even if the job was over before this thread woke.
     if (task->result.attempts != task->starts_told) {
       task->starts_told = task->result.attempts;
       return Event::kStarted;
     }
+    if (task->done) return Event::kDone;
     const absl::Time now = absl::Now();
     if (now >= task->spec.deadline && task->slot == nullptr &&
         queue_.Remove(task, task->spec.compile, task->spec.priority)) {

@@ -2,4 +2,4 @@
 #include "server/testing/fake_jobs.h"
 #include "server/worker_main.h"
 
-int main(int argc, char** argv) { return kiln::WorkerMain(argc, argv, kiln::FakeJobs()); }
+int main(int argc, char** argv) { kiln::WorkerMain(argc, argv, kiln::FakeJobs()); }
