@@ -1,5 +1,6 @@
 #include "server/daemon.h"
 
+#include <grpc/grpc.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
@@ -21,7 +22,8 @@ namespace {
 
 constexpr char kUnixScheme[] = "unix:";
 constexpr absl::Duration kMaintenance = absl::Minutes(1);
-constexpr std::chrono::seconds kShutdownGrace(2);
+constexpr absl::Duration kTimeToFinish = absl::Seconds(2);  // for calls that are no compiles
+constexpr std::chrono::milliseconds kTimeToFlush(100);      // for their last bytes
 constexpr int kKeepaliveMs = 30'000;
 constexpr int kMinClientPingMs = 5'000;  // clients may look after their connections too
 constexpr int kMaxPollers = 4;
@@ -38,6 +40,8 @@ std::string HostName() {
 void InitGrpc() {
   static std::once_flag once;
   std::call_once(once, [] {
+    // Never undone: the library's own shutdown, at the end of the last server, can take ten seconds.
+    grpc_init();
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   });
@@ -201,8 +205,10 @@ Daemon::~Daemon() {
   if (maintainer_.joinable()) maintainer_.join();
   listeners_.clear();
   if (server_ != nullptr) {
-    // What is still running after the grace is cancelled, which the watch turns into the end of its jobs.
-    server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
+    // gRPC would wait for clients to close their connections, which idle ones don't. What is still running after this
+    // is cancelled, which the watch turns into the end of its jobs.
+    life_.WaitForCalls(options_.clock->Now() + kTimeToFinish);
+    server_->Shutdown(std::chrono::system_clock::now() + kTimeToFlush);
     server_->Wait();
   }
   metrics_server_.reset();

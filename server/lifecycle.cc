@@ -84,6 +84,15 @@ bool Lifecycle::WaitForCompiles(absl::Time deadline, const std::function<bool()>
   return true;
 }
 
+bool Lifecycle::WaitForCalls(absl::Time deadline) {
+  MutexLock lock(&mu_);
+  while (calls_ > 0) {
+    if (clock_->Now() >= deadline) return false;
+    clock_->Wait(&mu_, &changed_, deadline);
+  }
+  return true;
+}
+
 void Lifecycle::WaitForExit(absl::Duration idle_exit) {
   MutexLock lock(&mu_);
   while (!exit_) {

@@ -52,6 +52,9 @@ class Lifecycle {
   // second).
   bool WaitForCompiles(absl::Time deadline, const std::function<bool()>& give_up = nullptr);
 
+  // False if there are still requests of any kind at `deadline`.
+  bool WaitForCalls(absl::Time deadline);
+
   // Returns after RequestExit, or when there has been no request for `idle_exit` (zero: never).
   void WaitForExit(absl::Duration idle_exit);
 

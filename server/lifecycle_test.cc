@@ -42,6 +42,15 @@ TEST(Lifecycle, WaitsForCompilesInFlight) {
   EXPECT_EQ(life.compiles_in_flight(), 0);
 }
 
+TEST(Lifecycle, WaitsForCalls) {
+  FakeClock clock;
+  Lifecycle life(&clock);
+  std::optional<Lifecycle::Scope> call = life.EnterCall();
+  EXPECT_FALSE(life.WaitForCalls(clock.Now()));
+  call.reset();
+  EXPECT_TRUE(life.WaitForCalls(clock.Now()));
+}
+
 TEST(Lifecycle, WaitingIsGivenUp) {
   FakeClock clock;
   Lifecycle life(&clock);
