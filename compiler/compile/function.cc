@@ -184,8 +184,10 @@ class FunctionBuilder {
 
   // All reads of the inputs' old contents come before: these are the last steps.
   void AddUpdates() {
+    absl::flat_hash_set<ValueId> updated;
+    for (const GraphUpdate& update : graph_.updates()) updated.insert(graph_.inputs()[update.input].value);
     std::vector<uint32_t> from;
-    for (const GraphUpdate& update : graph_.updates()) from.push_back(NotUpdated(update.value));
+    for (const GraphUpdate& update : graph_.updates()) from.push_back(NotUpdated(update.value, updated));
     for (size_t i = 0; i < graph_.updates().size(); ++i) {
       v1::Step::Copy* copy = function_.add_steps()->mutable_copy();
       copy->set_to(graph_.updates()[i].input);
@@ -194,18 +196,15 @@ class FunctionBuilder {
   }
 
   // The tensor to update an input from: a copy of it where it is itself (a view of) an input that is updated.
-  uint32_t NotUpdated(ValueId v) {
+  uint32_t NotUpdated(ValueId v, const absl::flat_hash_set<ValueId>& updated) {
     const uint32_t tensor = Tensor(v);
-    for (const GraphUpdate& update : graph_.updates()) {
-      if (graph_.inputs()[update.input].value != aliases_.root(v)) continue;
-      const uint32_t copy = NewPlanValue(v1::PlanValue::TENSOR, *graph_.type(v));
-      function_.add_steps()->set_allocate(copy);
-      v1::Step::Copy* step = function_.add_steps()->mutable_copy();
-      step->set_to(copy);
-      step->set_from(tensor);
-      return copy;
-    }
-    return tensor;
+    if (!updated.contains(aliases_.root(v))) return tensor;
+    const uint32_t copy = NewPlanValue(v1::PlanValue::TENSOR, *graph_.type(v));
+    function_.add_steps()->set_allocate(copy);
+    v1::Step::Copy* step = function_.add_steps()->mutable_copy();
+    step->set_to(copy);
+    step->set_from(tensor);
+    return copy;
   }
 
   void AddOutputs() {

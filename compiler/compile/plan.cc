@@ -2,6 +2,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/artifact/abi.h"
@@ -85,14 +86,15 @@ class Planner {
   // The client knows a saved size by its expression in the request's own table.
   absl::Status SaveSyms(const Graph& joint, std::span<const Sym> syms) {
     const v1::SymTable& table = request_.graph().syms();
+    absl::flat_hash_map<int64_t, uint32_t> expr_of;  // by symbol: the first expression that is it
+    for (int i = 0; i < table.exprs_size(); ++i) {
+      if (table.exprs(i).op() == v1::SymExpr::SYMBOL) expr_of.try_emplace(table.exprs(i).value(), static_cast<uint32_t>(i));
+    }
     for (const Sym s : syms) {
       const std::optional<Var> var = joint.syms().AsVar(s);
-      bool found = false;
-      for (int i = 0; i < table.exprs_size() && var && !found; ++i) {
-        found = table.exprs(i).op() == v1::SymExpr::SYMBOL && table.exprs(i).value() == var->index;
-        if (found) artifact_->mutable_signature()->add_saved_syms(static_cast<uint32_t>(i));
-      }
-      if (!found) return absl::InternalError("a saved size is no symbol of the request's table");
+      const auto expr = var ? expr_of.find(var->index) : expr_of.end();
+      if (expr == expr_of.end()) return absl::InternalError("a saved size is no symbol of the request's table");
+      artifact_->mutable_signature()->add_saved_syms(expr->second);
     }
     return absl::OkStatus();
   }

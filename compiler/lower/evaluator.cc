@@ -22,6 +22,13 @@ Evaluator::Key Evaluator::KeyOf(ValueId value, const Index& index, loop::ValueId
   return {value, Linearize(syms_, index, graph_.type(value)->sizes), mask};
 }
 
+std::optional<loop::ValueId> Evaluator::Find(const Key& key) const {
+  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+    if (auto it = scope->find(key); it != scope->end()) return it->second;
+  }
+  return std::nullopt;
+}
+
 bool Evaluator::IsComputedHere(ValueId root) const {
   const NodeId p = graph_.producer(root);
   return p != kNoNode && (local_.contains(p) || aliases_.kind(p) == NodeKind::kCreation);
@@ -36,9 +43,11 @@ loop::ValueId Evaluator::At(ValueId value, const Index& index, loop::ValueId mas
     value = call.value(0);
   }
   if (!IsComputedHere(aliases_.root(value))) return Load(value, at, mask);
-  const Key key = KeyOf(value, at, mask);
-  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-    if (auto it = scope->find(key); it != scope->end()) return it->second;
+  if (const std::optional<loop::ValueId> known = Find(KeyOf(value, at, mask))) return *known;
+  if (mask != loop::kNone) {
+    // What is known at this point without the mask needs no second computation, and a reduction has none.
+    const std::optional<loop::ValueId> whole = Find(KeyOf(value, at, loop::kNone));
+    if (whole) return b_.Select(mask, *whole, b_.ConstBits(graph_.type(value)->dtype, 0));
   }
   const NodeId p = graph_.producer(value);
   return Compute(p, value - graph_.nodes()[p].first_result, at, mask);

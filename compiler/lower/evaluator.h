@@ -1,6 +1,7 @@
 // The elements of a graph's values as loop-IR values, pulled through the records' meanings.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <tuple>
 #include <vector>
@@ -42,6 +43,7 @@ class Evaluator {
   loop::ValueId Load(ValueId value, const Index& index, loop::ValueId mask);
   loop::BufferId BufferOf(ValueId root, loop::Access access);
   Key KeyOf(ValueId value, const Index& index, loop::ValueId mask);
+  std::optional<loop::ValueId> Find(const Key& key) const;
   bool IsComputedHere(ValueId root) const;
   void Fail(absl::Status status) {
     if (status_.ok()) status_ = std::move(status);

@@ -91,11 +91,11 @@ class GroupLowering {
     return extent;
   }
 
-  // Sets the indices of the merged dims from the loop's own. A merged index that is an expression gets a name until the end: taken
-  // apart and put together again by views, a name comes out as itself.
+  // Sets the indices of the merged dims from the loop's own. An index that is an expression gets a name until the end: taken apart
+  // and put together again by views a name comes out as itself, and it has the extent by which fusion judged.
   void SetIndex(const std::vector<int>& dims, Sym index) {
     std::vector<Sym> sizes;
-    if (dims.size() > 1 && !syms_.AsVar(index)) {
+    if (!syms_.AsVar(index) && !syms_.AsConst(index)) {
       const Sym name = syms_.Axis(kernel_.first_axis + kernel_.num_axes++, Extent(dims));
       named_.emplace(*syms_.AsVar(name), index);
       index = name;

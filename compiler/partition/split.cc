@@ -51,12 +51,12 @@ std::vector<bool> ForwardNodes(const Graph& joint) {
   return forward;
 }
 
-std::vector<bool> Tangents(const Graph& joint) {
-  std::vector<bool> tangent(joint.num_values(), false);
-  for (uint32_t i = joint.num_primals(); i < joint.inputs().size(); ++i) {
-    if (joint.inputs()[i].value != kNoValue) tangent[joint.inputs()[i].value] = true;
+std::vector<bool> Primals(const Graph& joint) {
+  std::vector<bool> primal(joint.num_values(), false);
+  for (uint32_t i = 0; i < joint.num_primals(); ++i) {
+    if (joint.inputs()[i].value != kNoValue) primal[joint.inputs()[i].value] = true;
   }
-  return tangent;
+  return primal;
 }
 
 // The backward's nodes: what the gradients need and is not computed forward, and the free nodes on the way to what is saved.
@@ -64,7 +64,7 @@ std::vector<bool> Tangents(const Graph& joint) {
 class BackwardWalk {
  public:
   explicit BackwardWalk(const Graph& joint)
-      : joint_(joint), forward_(ForwardNodes(joint)), tangent_(Tangents(joint)), nodes_(joint.nodes().size(), false) {
+      : joint_(joint), forward_(ForwardNodes(joint)), primal_(Primals(joint)), nodes_(joint.nodes().size(), false) {
     for (uint32_t i = joint.num_forward_outputs(); i < joint.outputs().size(); ++i) {
       if (joint.outputs()[i].kind == GraphOutput::Kind::kValue) Need(joint.outputs()[i].value);
     }
@@ -80,23 +80,17 @@ class BackwardWalk {
   void Need(ValueId v) {
     const NodeId p = joint_.producer(v);
     if (p == kNoNode) {
-      if (!tangent_[v] && !IsConstant(v)) saved_.insert(v);
+      if (primal_[v]) saved_.insert(v);
     } else if (!forward_[p] || IsFree(joint_.nodes()[p])) {
       nodes_[p] = true;
     } else {
       saved_.insert(v);
     }
   }
-  bool IsConstant(ValueId v) const {
-    for (const GraphConstant& constant : joint_.constants()) {
-      if (constant.value == v) return true;
-    }
-    return false;
-  }
 
   const Graph& joint_;
   std::vector<bool> forward_;
-  std::vector<bool> tangent_;
+  std::vector<bool> primal_;
   std::vector<bool> nodes_;
   absl::flat_hash_set<ValueId> saved_;
 };

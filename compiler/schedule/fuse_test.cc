@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 
 #include "compiler/graph/builder.h"
@@ -208,6 +209,22 @@ TEST(Fuse, ReductionOverFirstAndLast) {
   const ValueId x = m.In({4, 10, 33});
   const GraphRun run = m.Check({m.Op("sum_dim", {Arg{ValueRef{x}}, m.Dims({0, 2}), Arg{false}, Arg{}})}, {}, 1e-6);
   EXPECT_EQ(run.kernels.size(), 1u);
+}
+
+TEST(Fuse, ReaderOfAReductionThatIsMaskedOnlyInForm) {
+  // Whether slice_backward needs its mask is judged on a loop's index, over two dims that share the parallel axis.
+  for (const int64_t n : {2, 3, 40}) {
+    Maker m;
+    const Sym s0 = m.b.AddSize({2, kSymUnbounded});
+    m.b.AddSymInput(s0);
+    const ValueId x = m.In({s0, m.C(5), m.C(7)});
+    const ValueId sum = m.Op("sum_dim", {Arg{ValueRef{m.Op("exp", x)}}, m.Dims({2}), Arg{false}, Arg{}});
+    const ValueId whole = m.Op("slice_backward", {Arg{ValueRef{sum}}, m.Sizes({s0, m.C(5)}), m.I(0), m.I(0),
+                                                  m.I(std::numeric_limits<int64_t>::max()), m.I(1)});
+    const GraphRun run = m.Check({m.Op("neg", whole)}, {n}, 1e-6);
+    EXPECT_EQ(run.kernels.size(), 1u);
+    EXPECT_EQ(run.reads, static_cast<uint64_t>(35 * n));
+  }
 }
 
 TEST(Fuse, LowPrecisionRoundsAfterEachOp) {
