@@ -30,11 +30,14 @@ std::string FakeWorker() {
 
 class Pool : public testing::Test {
  protected:
-  void SetUp() override { ASSERT_NE(mkdtemp(folder_), nullptr); }
+  void SetUp() override {
+    ASSERT_NE(mkdtemp(folder_), nullptr);
+    setenv("TMPDIR", folder_, 1);
+  }
   void TearDown() override {
     pool_.reset();
     for (const std::string& file : files_) unlink(file.c_str());
-    rmdir(folder_);
+    EXPECT_EQ(rmdir(folder_), 0) << "workers left something in " << folder_;
   }
 
   void StartPool(uint32_t count, absl::Duration job_limit = kPatience, uint32_t jobs_per_worker = 1000) {
@@ -124,6 +127,12 @@ TEST_F(Pool, TwoCrashesGiveUp) {
   EXPECT_EQ(r.attempts, 2);
   EXPECT_TRUE(Run("after").status.ok());
   EXPECT_EQ(pool_->restarts(), 2u);
+}
+
+TEST_F(Pool, WhatKilledWorkersLeaveIsRemoved) {
+  StartPool(1);
+  EXPECT_TRUE(IsCrashed(Run("fake.litter").status));
+  EXPECT_TRUE(Run("after").status.ok());
 }
 
 TEST_F(Pool, GarbageAndOversizedAnswersAreCrashes) {

@@ -4,11 +4,14 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -22,12 +25,12 @@ extern char** environ;
 namespace kiln {
 namespace {
 
-// What a worker may know of its surroundings: the compiler's debugging switches, and how to find libraries.
-std::vector<char*> ChildEnvironment() {
-  std::vector<char*> out;
+// What a worker may know of its surroundings: the compiler's debugging switches, how to find libraries, and
+// `temporary`, "TMPDIR=...".
+std::vector<char*> ChildEnvironment(std::string& temporary) {
+  std::vector<char*> out = {temporary.data()};
   for (char** variable = environ; *variable != nullptr; ++variable) {
-    for (const char* prefix :
-         {"KILN_", "LD_LIBRARY_PATH=", "ASAN_", "LSAN_", "TSAN_", "UBSAN_", "TMPDIR=", "TEST_TMPDIR="}) {
+    for (const char* prefix : {"KILN_", "LD_LIBRARY_PATH=", "ASAN_", "LSAN_", "TSAN_", "UBSAN_"}) {
       if (absl::StartsWith(*variable, prefix)) {
         out.push_back(*variable);
         break;
@@ -39,12 +42,13 @@ std::vector<char*> ChildEnvironment() {
 }
 
 // The pid; -1 with errno set. The child has `socket` as kWorkerFd, our stderr, and nothing on stdin and stdout.
-pid_t Spawn(const WorkerCommand& command, int socket) {
+pid_t Spawn(const WorkerCommand& command, int socket, const std::string& scratch) {
   std::vector<std::string> args = {"kilnd", kWorkerFlag, absl::StrCat(kWorkerMemoryFlag, command.memory_bytes)};
   std::vector<char*> argv;
   for (std::string& arg : args) argv.push_back(arg.data());
   argv.push_back(nullptr);
-  std::vector<char*> environment = ChildEnvironment();
+  std::string temporary = absl::StrCat("TMPDIR=", scratch);
+  std::vector<char*> environment = ChildEnvironment(temporary);
 
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -69,6 +73,23 @@ pid_t Spawn(const WorkerCommand& command, int socket) {
   return error == 0 ? pid : -1;
 }
 
+// A private directory for a worker's temporary files, which a killed one cannot remove itself.
+absl::StatusOr<std::string> MakeScratch() {
+  const char* temporary = getenv("TMPDIR");
+  std::string path =
+      absl::StrCat(temporary != nullptr && *temporary != '\0' ? temporary : "/tmp", "/kilnd-worker-XXXXXX");
+  if (mkdtemp(path.data()) == nullptr) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot start a worker: temporary directory ", path, ": ", strerror(errno), "; see TMPDIR"));
+  }
+  return path;
+}
+
+void RemoveScratch(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
+}
+
 std::string Fate(int status) {
   if (WIFSIGNALED(status)) {
     return absl::StrCat("killed by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
@@ -80,18 +101,23 @@ std::string Fate(int status) {
 
 absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(const WorkerCommand& command,
                                                                     absl::Duration limit) {
+  absl::StatusOr<std::string> scratch = MakeScratch();
+  if (!scratch.ok()) return scratch.status();
   int sockets[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
-    return absl::UnavailableError(absl::StrCat("cannot start a worker: socketpair: ", strerror(errno)));
+    const int error = errno;
+    RemoveScratch(*scratch);
+    return absl::UnavailableError(absl::StrCat("cannot start a worker: socketpair: ", strerror(error)));
   }
-  const pid_t pid = Spawn(command, sockets[1]);
+  const pid_t pid = Spawn(command, sockets[1], *scratch);
   const int error = errno;
   close(sockets[1]);
   if (pid < 0) {
     close(sockets[0]);
+    RemoveScratch(*scratch);
     return absl::UnavailableError(absl::StrCat("cannot start a worker: ", command.program, ": ", strerror(error)));
   }
-  std::unique_ptr<WorkerProcess> worker(new WorkerProcess(pid, sockets[0]));
+  std::unique_ptr<WorkerProcess> worker(new WorkerProcess(pid, sockets[0], *std::move(scratch)));
   const absl::StatusOr<std::string> ready = worker->Receive(absl::Now() + limit);
   if (!ready.ok()) {
     return absl::UnavailableError(
@@ -103,6 +129,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(const Worker
 WorkerProcess::~WorkerProcess() {
   Reap();
   close(fd_);
+  RemoveScratch(scratch_);
 }
 
 absl::Status WorkerProcess::Send(std::string_view job, absl::Time deadline) { return WriteFrame(fd_, job, deadline); }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -23,11 +24,11 @@ struct WorkerCommand {
 class WorkerProcess {
  public:
   // Returns once the child says that it is ready. Unavailable, with its fate, where it does not within `limit`.
-  // The child gets no environment but KILN_*, the loader's and the sanitizers' variables, and nothing but descriptors
-  // 0-3.
+  // The child gets no environment but KILN_*, the loader's and the sanitizers' variables, and a TMPDIR of its own; and
+  // nothing but descriptors 0-3.
   static absl::StatusOr<std::unique_ptr<WorkerProcess>> Start(const WorkerCommand& command, absl::Duration limit);
 
-  // Kills and reaps.
+  // Kills and reaps, and removes what the child left in its TMPDIR.
   ~WorkerProcess();
 
   pid_t pid() const { return pid_; }
@@ -45,10 +46,11 @@ class WorkerProcess {
   std::string Reap();
 
  private:
-  WorkerProcess(pid_t pid, int fd) : pid_(pid), fd_(fd) {}
+  WorkerProcess(pid_t pid, int fd, std::string scratch) : pid_(pid), fd_(fd), scratch_(std::move(scratch)) {}
 
   const pid_t pid_;
   const int fd_;
+  const std::string scratch_;  // the child's TMPDIR
   bool reaped_ = false;
 };
 

@@ -49,6 +49,10 @@ void AllocateMib(int n) {
 
 absl::Status Misbehave(const std::string& what, const std::string& arg, int number) {
   if (what == "crash") abort();
+  if (what == "litter") {
+    Append(absl::StrCat(getenv("TMPDIR"), "/left"));
+    abort();
+  }
   if (what == "hang") Hang();
   if (what == "stop") raise(SIGSTOP);
   if (what == "alloc_mib") AllocateMib(number);

@@ -91,6 +91,13 @@ def main() -> int:
     from kiln.testing import Daemon
 
     results: dict[str, list[dict[str, Any]]] = defaultdict(list)
+
+    def run(name: str, backend: str, env: dict[str, str]) -> None:
+        found = child(backend, env, args)
+        results[name].append(found)
+        step = statistics.median(found["steps"]) * 1e3
+        print(f"# {name:17} first {found['first']:6.2f} s, step {step:7.1f} ms", file=sys.stderr, flush=True)
+
     for _ in range(args.rounds):
         daemon = Daemon()
         daemon.start()
@@ -98,11 +105,11 @@ def main() -> int:
         kiln_env = {"KILN_SERVER": daemon.address, "KILN_STRICT": "1"}
         inductor_env = {"TORCHINDUCTOR_CACHE_DIR": cache}
         try:
-            results["eager"].append(child("none", {}, args))
-            results["Dynamo alone"].append(child("eager", {}, args))
+            run("eager", "none", {})
+            run("Dynamo alone", "eager", {})
             for when in ("cold", "cached"):
-                results[f"kiln {when}"].append(child("kiln", kiln_env, args))
-                results[f"Inductor {when}"].append(child("inductor", inductor_env, args))
+                run(f"kiln {when}", "kiln", kiln_env)
+                run(f"Inductor {when}", "inductor", inductor_env)
         finally:
             daemon.close()
             shutil.rmtree(cache, ignore_errors=True)

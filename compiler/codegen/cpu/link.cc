@@ -12,10 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/synchronization/mutex.h"
 #include "compiler/codegen/cpu/symbol.h"
 
 LLD_HAS_DRIVER(elf)
@@ -24,8 +22,8 @@ namespace kiln {
 namespace {
 
 struct Linker {
-  absl::Mutex mutex;
-  bool usable ABSL_GUARDED_BY(mutex) = true;
+  std::mutex mutex;
+  bool usable = true;  // guarded by mutex
 };
 
 Linker& TheLinker() {
@@ -127,7 +125,7 @@ absl::Status RunLld(const std::vector<std::string>& inputs, const std::string& s
   for (const std::string& arg : args) argv.push_back(arg.c_str());
 
   Linker& linker = TheLinker();
-  const absl::MutexLock lock(&linker.mutex);
+  const std::lock_guard lock(linker.mutex);
   if (!linker.usable) return absl::InternalError("link: LLD cannot run again in this process");
   std::string log;
   llvm::raw_string_ostream stream(log);
@@ -147,7 +145,7 @@ absl::Status RunLld(const std::vector<std::string>& inputs, const std::string& s
 
 bool LinkerIsUsable() {
   Linker& linker = TheLinker();
-  const absl::MutexLock lock(&linker.mutex);
+  const std::lock_guard lock(linker.mutex);
   return linker.usable;
 }
 

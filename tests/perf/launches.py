@@ -1,0 +1,71 @@
+"""Launches of one training or evaluation step of the six models (tests/models/zoo.py): kiln's beside Inductor's.
+
+    .venv/bin/python tests/perf/launches.py [MODEL...]
+
+Kernel launches and calls of ATen operators, forward and backward together, on the same captured graphs. Inductor's are
+the calls that its generated wrapper makes: of its kernels, and of `extern_kernels` and `torch.ops`. Exit status 1 if a
+model does not compile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "models"))
+
+import kiln
+import torch
+import torch._functorch.config
+import torch._inductor.config
+from kiln.testing import Daemon
+from torch._inductor.utils import run_and_get_code
+from zoo import MODELS
+
+_LAUNCH = re.compile(r"^ {8,}cpp_fused_?\w*\(", re.MULTILINE)
+_EXTERNAL = re.compile(r"^ {8,}(?:\w+ = )?(?:extern_kernels|torch\.ops)\.[\w.]+\(", re.MULTILINE)
+
+
+def step(call: Any, inputs: dict[str, Any], training: bool) -> None:
+    if training:
+        call(**inputs)[0].backward()
+    else:
+        with torch.no_grad():
+            call(**inputs)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", metavar="MODEL", default=list(MODELS), help=", ".join(MODELS))
+    args = parser.parse_args()
+    torch._inductor.config.fx_graph_cache = False  # a cached graph is not generated again
+    torch._functorch.config.enable_autograd_cache = False
+    daemon = Daemon()
+    daemon.start()
+    print(f"{'':16} {'kiln: kernels':>14} {'external':>9} {'Inductor: kernels':>18} {'external':>9}")
+    try:
+        for name in args.models:
+            for training in (True, False):
+                torch.manual_seed(0)
+                model, inputs = MODELS[name]()
+                model.train(training)
+                torch._dynamo.reset()
+                kiln.reset()
+                options = {"server": daemon.address, "strict": True}
+                step(torch.compile(model, backend="kiln", dynamic=False, options=options), inputs, training)
+                ours = kiln.counters()
+                _, codes = run_and_get_code(step, torch.compile(model, dynamic=False), inputs, training)
+                launches, external = (sum(len(p.findall(code)) for code in codes) for p in (_LAUNCH, _EXTERNAL))
+                row = f"{name + (' train' if training else ' eval'):16} {ours['launches']:14d}"
+                row += f" {sum(ours['external_calls'].values()):9d} {launches:18d} {external:9d}"
+                print(row, flush=True)
+    finally:
+        daemon.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
