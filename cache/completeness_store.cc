@@ -42,10 +42,15 @@ class CompletenessStore final : public ForwardingStore {
       if (!missing.ok()) return missing.status();
       return missing->empty() ? absl::OkStatus() : absl::NotFoundError("no blob " + missing->front().ToString());
     }
+    // On past a bad one: damage often has neighbours, and all that is found goes at once, so that the next publication
+    // repairs the whole record.
+    absl::Status first;
     for (const Digest& digest : blobs) {
-      if (absl::Status s = inner().GetBlob(ctx, digest).status(); !s.ok()) return s;
+      const absl::Status s = inner().GetBlob(ctx, digest).status();
+      if (!s.ok() && !absl::IsNotFound(s)) return s;
+      first.Update(s);
     }
-    return absl::OkStatus();
+    return first;
   }
 
   const uint64_t max_read_bytes_;

@@ -47,6 +47,19 @@ TEST_F(CompletenessStoreTest, ARecordOfACorruptBlobIsNotFoundAndGone) {
   EXPECT_EQ(store_->Stats(ctx_)->incomplete, 1u);
 }
 
+TEST_F(CompletenessStoreTest, AllCorruptBlobsOfARecordAreFoundAtOnce) {
+  Make(1000);
+  const Blob one = BlobOf("one"), two = BlobOf("two");
+  const Publication both = {{one, two},
+                            {MakeRecord(Id("both"), "value", {one.digest, two.digest}),
+                             MakeRecord(Id("other"), "keeps the second", {two.digest})}};
+  ASSERT_TRUE(store_->Publish(ctx_, both).ok());
+  flip_ = true;
+  EXPECT_EQ(store_->GetRecord(ctx_, Id("both")).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(store_->FindMissing(ctx_, std::vector{one.digest, two.digest})->size(), 2u);
+  EXPECT_EQ(store_->Stats(ctx_)->corrupt, 2u);
+}
+
 TEST_F(CompletenessStoreTest, ARecordOfAMissingBlobIsNotFoundAndGone) {
   Make(1000);
   get_blob_ = absl::NotFoundError("gone");

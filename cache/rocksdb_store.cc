@@ -191,6 +191,7 @@ absl::StatusOr<std::unique_ptr<Store>> OpenRocksDbStore(const std::string& dir, 
       damaged ? absl::DataLossError("marked as damaged") : OpenSound(paths.db, out.created, env);
   if (IsDamage(opened.status())) opened = OpenDamaged(paths, out, env);
   if (!opened.ok()) return opened.status();
+  if (out.salvaged || out.lost) ++opened->inventory.corrupt;  // how much is gone cannot be told
   auto backing = std::make_unique<MarkingBacking>(*std::move(lock), std::move(opened->backing), paths.marker);
   return std::make_unique<LedgerStore>(options, std::move(backing), opened->inventory);
 }

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import threading
 import time
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import kiln
 import pytest
@@ -23,8 +23,13 @@ def _wait(condition: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.005)
 
 
+def _workers(daemon: Daemon) -> list[dict[str, Any]]:
+    workers: list[dict[str, Any]] = daemon.ctl("status")["workers"]
+    return workers
+
+
 def _pids(daemon: Daemon) -> list[int]:
-    return [int(w["pid"]) for w in daemon.ctl("status")["workers"] if int(w["pid"]) > 0]
+    return [int(w["pid"]) for w in _workers(daemon) if int(w["pid"]) > 0]
 
 
 def _chain(n: int) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -62,29 +67,77 @@ def test_killed_workers_are_replaced(daemon: Daemon) -> None:
     _wait(lambda: len(_pids(daemon)) == len(before) and before[0] not in _pids(daemon))
 
 
-def test_every_worker_killed_again_and_again_costs_one_warning(daemon: Daemon) -> None:
-    over = threading.Event()
+def _stop_idle_workers(daemon: Daemon, count: int) -> list[int]:
+    """They take a job, and do nothing with it."""
+    _wait(lambda: [w["state"] for w in daemon.ctl("status")["workers"]] == ["idle"] * count)
+    pids = _pids(daemon)
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    return pids
+
+
+def _kill_busy_workers(daemon: Daemon, among: list[int], count: int) -> list[int]:
+    """Kills the first `count` of `among` that get a job, one after the other."""
+    killed: list[int] = []
+
+    def kill_next() -> bool:
+        busy = [pid for w in _workers(daemon) if w["job"] and (pid := int(w["pid"])) in among and pid not in killed]
+        for pid in busy[:1]:
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+        return len(killed) == count
+
+    _wait(kill_next)
+    return killed
+
+
+def test_a_worker_killed_in_a_compile_costs_a_retry(daemon: Daemon) -> None:
+    stopped = _stop_idle_workers(daemon, 2)
+    f = _chain(2)
 
     def strike() -> None:
-        while not over.is_set():
-            for pid in _pids(daemon):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        killed = _kill_busy_workers(daemon, stopped, 1)
+        for pid in set(stopped) - set(killed):
+            os.kill(pid, signal.SIGCONT)
 
-    x = torch.randn(8, 16)
-    striker = threading.Thread(target=strike)
-    striker.start()
-    f = _chain(30)
+    _compile_while(daemon, f, strike)
+    assert kiln.counters()["fallbacks"] == []
+    assert [g.outcome for g in kiln.graphs()] == ["compiled"]
+    assert daemon.ctl("stats")["worker_restarts"] == 1
+
+
+def test_two_workers_killed_by_a_graph_make_it_a_negative_entry(daemon: Daemon) -> None:
+    stopped = _stop_idle_workers(daemon, 2)
+    f = _chain(2)
+    with pytest.warns(kiln.KilnWarning, match="cost 2 workers: killed by signal 9"):
+        _compile_while(daemon, f, lambda: _kill_busy_workers(daemon, stopped, 2) and None)
+    assert len(kiln.counters()["fallbacks"]) == 1
+    assert daemon.ctl("stats")["negative"] == 1
+    # The next one is told at once: no worker sees the graph again.
+    torch._dynamo.reset()
+    kiln.reset()
+    with pytest.warns(kiln.KilnWarning, match="cost 2 workers"):
+        _compile_while(daemon, f, lambda: None)
+    assert daemon.ctl("stats")["worker_restarts"] == 2
+    # An operator who knows better can let it be tried again.
+    daemon.ctl("cache", "rm", "--negative")
+    torch._dynamo.reset()
+    kiln.reset()
+    _compile_while(daemon, f, lambda: None)
+    assert [g.outcome for g in kiln.graphs()] == ["compiled"]
+
+
+def test_a_stopped_worker_is_ended_by_its_deadline() -> None:
+    daemon = Daemon("--workers", "1", "--job-seconds", "1")
+    daemon.start()
     try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            got = torch.compile(f, backend="kiln", options={"server": daemon.address})(x)
+        stopped = _stop_idle_workers(daemon, 1)
+        _compile_while(daemon, _chain(2), lambda: None)
+        assert [g.outcome for g in kiln.graphs()] == ["compiled"]
+        assert _pids(daemon) != stopped
+        assert daemon.ctl("stats")["worker_restarts"] == 1
     finally:
-        over.set()
-        striker.join()
-    torch.testing.assert_close(got, f(x))
-    if kiln.counters()["fallbacks"]:  # it may have slipped through
-        assert len([w for w in caught if issubclass(w.category, kiln.KilnWarning)]) == 1
+        daemon.close()
 
 
 _EARLIER = """
