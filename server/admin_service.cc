@@ -13,6 +13,16 @@ constexpr absl::Duration kTimeToAnswer = absl::Milliseconds(250);
 
 }  // namespace
 
+AdminService::AdminService(AdminServiceOptions options) : BoundedService(options.rpc), options_(std::move(options)) {
+  AddUnary("/kiln.v1.Admin/GetStatus", &AdminService::GetStatus);
+  AddUnary("/kiln.v1.Admin/GetStats", &AdminService::GetStats);
+  AddUnary("/kiln.v1.Admin/ListEntries", &AdminService::ListEntries);
+  AddUnary("/kiln.v1.Admin/InspectEntry", &AdminService::InspectEntry);
+  AddUnary("/kiln.v1.Admin/RemoveEntries", &AdminService::RemoveEntries);
+  AddUnary("/kiln.v1.Admin/ListOps", &AdminService::ListOps);
+  AddUnary("/kiln.v1.Admin/Drain", &AdminService::Drain);
+}
+
 grpc::Status AdminService::GetStatus(grpc::ServerContext* context, const v1::StatusRequest*, v1::StatusReply* reply) {
   RpcCall call(options_.rpc, context, "GetStatus");
   const absl::Status status = call.Authorize(Role::kReader);

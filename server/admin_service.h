@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "cache/store.h"
 #include "proto/admin.grpc.pb.h"
+#include "server/bounded_service.h"
 #include "server/compile_service.h"
 #include "server/metrics.h"
 #include "server/rpc_call.h"
@@ -30,26 +31,24 @@ struct AdminServiceOptions {
 };
 
 // Thread-safe. Reading verbs need the reader's role; RemoveEntries and Drain the admin's.
-class AdminService final : public v1::Admin::Service {
+class AdminService final : public BoundedService {
  public:
   // What the options point to outlives the service.
-  explicit AdminService(AdminServiceOptions options) : options_(std::move(options)) {}
+  explicit AdminService(AdminServiceOptions options);
 
   // Told once they are known, before the first call.
   void SetAddresses(std::vector<std::string> addresses) { addresses_ = std::move(addresses); }
 
-  grpc::Status GetStatus(grpc::ServerContext* context, const v1::StatusRequest* request,
-                         v1::StatusReply* reply) override;
-  grpc::Status GetStats(grpc::ServerContext* context, const v1::StatsRequest* request, v1::StatsReply* reply) override;
+  grpc::Status GetStatus(grpc::ServerContext* context, const v1::StatusRequest* request, v1::StatusReply* reply);
+  grpc::Status GetStats(grpc::ServerContext* context, const v1::StatsRequest* request, v1::StatsReply* reply);
   grpc::Status ListEntries(grpc::ServerContext* context, const v1::ListEntriesRequest* request,
-                           v1::ListEntriesReply* reply) override;
+                           v1::ListEntriesReply* reply);
   grpc::Status InspectEntry(grpc::ServerContext* context, const v1::InspectEntryRequest* request,
-                            v1::InspectEntryReply* reply) override;
+                            v1::InspectEntryReply* reply);
   grpc::Status RemoveEntries(grpc::ServerContext* context, const v1::RemoveEntriesRequest* request,
-                             v1::RemoveEntriesReply* reply) override;
-  grpc::Status ListOps(grpc::ServerContext* context, const v1::ListOpsRequest* request,
-                       v1::ListOpsReply* reply) override;
-  grpc::Status Drain(grpc::ServerContext* context, const v1::DrainRequest* request, v1::DrainReply* reply) override;
+                             v1::RemoveEntriesReply* reply);
+  grpc::Status ListOps(grpc::ServerContext* context, const v1::ListOpsRequest* request, v1::ListOpsReply* reply);
+  grpc::Status Drain(grpc::ServerContext* context, const v1::DrainRequest* request, v1::DrainReply* reply);
 
   // The daemon as it is, for the metrics too. Without the store's numbers if it is in trouble.
   Snapshot TakeSnapshot() const;

@@ -110,22 +110,22 @@ absl::Status CheckBounds(const v1::CompileRequest& request, const v1::Config::Li
   return s;
 }
 
-absl::StatusOr<Gate::Ticket> Gate::Enter() {
+absl::StatusOr<Gate::Ticket> Gate::Enter(uint64_t amount) {
   MutexLock lock(&mu_);
-  if (inside_ >= bound_) {
+  if (amount > bound_ - inside_) {
     return RefusedError(absl::StatusCode::kResourceExhausted,
                         absl::StrCat(what_, ": ", inside_, ", the server's bound is ", bound_), kRetryWhenFull);
   }
-  ++inside_;
-  return Ticket(this);
+  inside_ += amount;
+  return Ticket(this, amount);
 }
 
-void Gate::Leave() {
+void Gate::Leave(uint64_t amount) {
   MutexLock lock(&mu_);
-  --inside_;
+  inside_ -= amount;
 }
 
-uint32_t Gate::inside() const {
+uint64_t Gate::inside() const {
   MutexLock lock(&mu_);
   return inside_;
 }

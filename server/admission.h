@@ -23,30 +23,39 @@ class Gate {
 
   class Ticket {
    public:
-    Ticket(Ticket&& other) noexcept : owner_(other.owner_) { other.owner_ = nullptr; }
+    Ticket(Ticket&& other) noexcept : owner_(other.owner_), amount_(other.amount_) { other.owner_ = nullptr; }
     Ticket& operator=(Ticket&&) = delete;
     ~Ticket() {
-      if (owner_ != nullptr) owner_->Leave();
+      if (owner_ != nullptr) owner_->Leave(amount_);
     }
 
    private:
     friend class Gate;
-    explicit Ticket(Gate* owner) : owner_(owner) {}
+    Ticket(Gate* owner, uint64_t amount) : owner_(owner), amount_(amount) {}
     Gate* owner_;
+    uint64_t amount_;
   };
 
-  // RefusedError(kResourceExhausted) naming the bound when it is reached.
-  absl::StatusOr<Ticket> Enter();
+  // RefusedError(kResourceExhausted) naming the bound where `amount` more would pass it.
+  absl::StatusOr<Ticket> Enter(uint64_t amount = 1);
 
-  uint32_t inside() const;
+  uint64_t inside() const;
 
  private:
-  void Leave();
+  void Leave(uint64_t amount);
 
   const char* const what_;
-  const uint32_t bound_;
+  const uint64_t bound_;
   mutable Mutex mu_;
-  uint32_t inside_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t inside_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+// The memory that requests take once parsed: of all in flight `bytes`, of one a quarter. Thread-safe.
+struct RequestMemory {
+  explicit RequestMemory(uint64_t bytes) : gate("bytes of requests in flight", bytes), one_request(bytes / 4) {}
+
+  Gate gate;
+  const uint64_t one_request;
 };
 
 }  // namespace kiln

@@ -78,6 +78,17 @@ TEST(Bounds, Bytes) {
   EXPECT_EQ(CheckBounds(r, limits).message(), "request: bytes: 25, the server's bound is 10");
 }
 
+TEST(Gates, AmountsAddUp) {
+  Gate gate("bytes", 10);
+  std::optional<Gate::Ticket> six = gate.Enter(6).value();
+  EXPECT_EQ(gate.Enter(5).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(gate.Enter(~uint64_t{0}).status().code(), absl::StatusCode::kResourceExhausted);
+  const Gate::Ticket four = gate.Enter(4).value();
+  EXPECT_EQ(gate.inside(), 10u);
+  six.reset();
+  EXPECT_EQ(gate.inside(), 4u);
+}
+
 TEST(Gates, RefuseWhenFullWithAHint) {
   Gate gate("compiles waiting or running", 2);
   const Gate::Ticket a = gate.Enter().value();

@@ -70,9 +70,16 @@ struct CompileService::Stream {
 };
 
 CompileService::CompileService(CompileServiceOptions options)
-    : options_(std::move(options)),
+    : BoundedService(options.rpc),
+      options_(std::move(options)),
       queue_("compiles waiting or running", options_.limits.queue()),
-      waiters_("requests waiting for compiles", kWaitersPerCompile * options_.limits.queue()) {}
+      waiters_("requests waiting for compiles", kWaitersPerCompile * options_.limits.queue()) {
+  AddUnary("/kiln.v1.Compiler/GetCapabilities", &CompileService::GetCapabilities);
+  AddUnary("/kiln.v1.Compiler/Lookup", &CompileService::Lookup);
+  AddStreaming("/kiln.v1.Compiler/Compile", &CompileService::Compile);
+  AddStreaming("/kiln.v1.Compiler/Fetch", &CompileService::Fetch);
+  AddUnary("/kiln.v1.Compiler/PutCallSpec", &CompileService::PutCallSpec);
+}
 
 grpc::Status CompileService::GetCapabilities(grpc::ServerContext* context, const v1::CapabilitiesRequest* request,
                                              v1::Capabilities* reply) {

@@ -10,6 +10,7 @@
 #include "proto/service.grpc.pb.h"
 #include "server/action_cache.h"
 #include "server/admission.h"
+#include "server/bounded_service.h"
 #include "server/cancel_watch.h"
 #include "server/compile_flow.h"
 #include "server/rpc_call.h"
@@ -29,22 +30,22 @@ struct CompileServiceOptions {
 };
 
 // Thread-safe. Every call holds a thread of gRPC's until it ends.
-class CompileService final : public v1::Compiler::Service {
+class CompileService final : public BoundedService {
  public:
   // What the options point to outlives the service.
   explicit CompileService(CompileServiceOptions options);
 
   grpc::Status GetCapabilities(grpc::ServerContext* context, const v1::CapabilitiesRequest* request,
-                               v1::Capabilities* reply) override;
-  grpc::Status Lookup(grpc::ServerContext* context, const v1::CompileRequest* request, v1::LookupReply* reply) override;
+                               v1::Capabilities* reply);
+  grpc::Status Lookup(grpc::ServerContext* context, const v1::CompileRequest* request, v1::LookupReply* reply);
   grpc::Status Compile(grpc::ServerContext* context, const v1::CompileRequest* request,
-                       grpc::ServerWriter<v1::CompileEvent>* writer) override;
+                       grpc::ServerWriter<v1::CompileEvent>* writer);
   grpc::Status Fetch(grpc::ServerContext* context, const v1::FetchRequest* request,
-                     grpc::ServerWriter<v1::Chunk>* writer) override;
+                     grpc::ServerWriter<v1::Chunk>* writer);
   grpc::Status PutCallSpec(grpc::ServerContext* context, const v1::PutCallSpecRequest* request,
-                           v1::PutCallSpecReply* reply) override;
+                           v1::PutCallSpecReply* reply);
 
-  uint32_t compiles_in_flight() const { return queue_.inside(); }
+  uint32_t compiles_in_flight() const { return static_cast<uint32_t>(queue_.inside()); }
 
  private:
   // A checked request with its key.

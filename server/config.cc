@@ -59,6 +59,7 @@ void FillDefaults(v1::Config* c) {
   l->set_symbols(OrDefault(l->symbols(), 10000u));
   l->set_queue(OrDefault(l->queue(), 256u));
   l->set_compile_seconds(OrDefault(l->compile_seconds(), 600.0));
+  l->set_memory_bytes(OrDefault<uint64_t>(l->memory_bytes(), 2ull << 30));
   if (c->logging().level().empty()) c->mutable_logging()->set_level("info");
 }
 

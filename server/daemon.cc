@@ -69,6 +69,7 @@ Daemon::Daemon(DaemonOptions options, Listeners listeners)
       metrics_(options_.build, kVersion),
       auth_(options_.config.auth()),
       life_(options_.clock),
+      request_memory_(options_.config.limits().memory_bytes()),
       store_(OpenStore(options_.config.data_dir(), options_.config.cache(), options_.clock, &metrics_,
                        options_.publish_hook, options_.store_patience, options_.log)),
       cache_(store_.store.get(), &metrics_, options_.clock,
@@ -119,7 +120,7 @@ absl::Status Daemon::StartWorkers() {
 }
 
 absl::Status Daemon::StartServices() {
-  const RpcServices rpc{&auth_, &life_, &metrics_, options_.clock, options_.log};
+  const RpcServices rpc{&auth_, &life_, &metrics_, &request_memory_, options_.clock, options_.log};
   compile_service_ = std::make_unique<CompileService>(CompileServiceOptions{
       .rpc = rpc,
       .compile = {&cache_, pool_.get(), &kernel_flights_, &metrics_, options_.clock, options_.build, HostName()},

@@ -78,6 +78,7 @@ class Daemon {
   Stats stats_;
   const Auth auth_;
   Lifecycle life_;
+  RequestMemory request_memory_;
   OpenedStore store_;
   ActionCache cache_;
   std::unique_ptr<Claims> claims_;

@@ -1,5 +1,6 @@
 // What goes wrong, through a whole daemon: crashes, stuck workers, bad requests, clients that go away, draining.
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <filesystem>
@@ -258,6 +259,29 @@ TEST_F(FailureE2e, GarbageBytesAreRefusedAndTheDaemonGoesOn) {
             grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(client_->CallRaw("/kiln.v1.Compiler/Nothing", "").error_code(), grpc::StatusCode::UNIMPLEMENTED);
   EXPECT_EQ(Compile({"kernel.a"}).done().outcome(), v1::Done::COMPILED);
+}
+
+// The most memory this process has held so far, in bytes.
+size_t PeakMemory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<size_t>(usage.ru_maxrss) << 10;
+}
+
+// Two bytes on the wire are a hundred in memory.
+TEST_F(FailureE2e, AMessageOfManyEmptyPartsIsRefusedBeforeItIsParsed) {
+  StartDaemon();
+  std::string graph;
+  while (graph.size() < (60 << 20)) graph.append("\x3a\x00", 2);  // Graph.nodes
+  v1::CompileRequest request = TestRequest({"kernel.a"});
+  std::string bytes = request.SerializeAsString();
+  bytes += '\x12';  // CompileRequest.graph, which is merged with the first
+  for (size_t left = graph.size(); left > 0; left >>= 7) bytes += static_cast<char>((left & 0x7f) | (left > 0x7f) << 7);
+  bytes += graph;
+  const size_t before = PeakMemory();
+  const grpc::Status status = client_->CallRaw("/kiln.v1.Compiler/Compile", bytes);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
+  EXPECT_LT(PeakMemory() - before, 600u << 20);
 }
 
 TEST_F(FailureE2e, BoundsAreNamed) {

@@ -1,18 +1,24 @@
-// Any bytes as a request: admission and keys neither crash nor depend on how the message was encoded.
+// Any bytes as a request: its size in memory is not underestimated, and admission and keys neither crash nor depend on
+// how the message was encoded.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "proto/compile.pb.h"
 #include "proto/config.pb.h"
 #include "server/admission.h"
 #include "server/config.h"
+#include "server/parsed_size.h"
 #include "server/request_key.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   kiln::v1::CompileRequest request;
+  const std::string_view wire(reinterpret_cast<const char*>(data), size);
+  const auto parsed = kiln::ParsedSize(wire, *request.GetDescriptor(), 1 << 30);
   if (!request.ParseFromArray(data, static_cast<int>(size))) return 0;
+  if (!parsed.ok() || *parsed < request.SpaceUsedLong()) abort();
   kiln::v1::Config config;
   if (!kiln::CompleteConfig(&config).ok()) abort();
   kiln::CheckRequest(request, std::vector<std::string>{"x86-64-v3"}).IgnoreError();

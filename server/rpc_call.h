@@ -11,6 +11,7 @@
 #include "cache/clock.h"
 #include "cache/context.h"
 #include "proto/compile.pb.h"
+#include "server/admission.h"
 #include "server/auth.h"
 #include "server/lifecycle.h"
 #include "server/logging.h"
@@ -26,6 +27,7 @@ struct RpcServices {
   const Auth* auth = nullptr;
   Lifecycle* life = nullptr;
   Metrics* metrics = nullptr;
+  RequestMemory* memory = nullptr;
   Clock* clock = nullptr;
   Logger log;
 };
