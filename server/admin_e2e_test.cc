@@ -42,6 +42,20 @@ class AdminE2e : public DaemonTest {
   }
 };
 
+TEST_F(AdminE2e, HealthAndReflection) {
+  StartDaemon();
+  std::string reply;
+  EXPECT_TRUE(client_->CallRaw("/grpc.health.v1.Health/Check", "", &reply).ok());
+  EXPECT_EQ(reply, "\x08\x01");  // HealthCheckResponse.status: SERVING
+  reply.clear();
+  const std::string list_services = "\x3a\x01*";  // ServerReflectionRequest.list_services
+  const char* method = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
+  EXPECT_TRUE(client_->CallRaw(method, list_services, &reply).ok());
+  for (const char* service : {"kiln.v1.Compiler", "kiln.v1.Admin", "grpc.health.v1.Health"}) {
+    EXPECT_NE(reply.find(service), std::string::npos) << service;
+  }
+}
+
 TEST_F(AdminE2e, StatusTellsWhatRuns) {
   StartDaemon("workers { count: 3 }");
   ASSERT_TRUE(Eventually([&] { return client_->IdleWorkers().size() == 3; }));

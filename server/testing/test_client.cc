@@ -147,7 +147,7 @@ v1::StatsReply TestClient::Stats() {
   return reply;
 }
 
-grpc::Status TestClient::CallRaw(const std::string& method, const std::string& bytes) {
+grpc::Status TestClient::CallRaw(const std::string& method, const std::string& bytes, std::string* replies) {
   grpc::GenericStub stub(channel_);
   grpc::ClientContext context;
   SetDeadline(&context);
@@ -167,6 +167,10 @@ grpc::Status TestClient::CallRaw(const std::string& method, const std::string& b
   while (ok) {
     call->Read(&reply, nullptr);
     next();
+    grpc::Slice whole;
+    if (ok && replies != nullptr && reply.DumpToSingleSlice(&whole).ok()) {
+      replies->append(reinterpret_cast<const char*>(whole.begin()), whole.size());
+    }
   }
   grpc::Status status;
   call->Finish(&status, nullptr);

@@ -44,8 +44,8 @@ class TestClient {
   v1::StatusReply Status();
   std::vector<pid_t> IdleWorkers();
   v1::StatsReply Stats();
-  // Sends raw bytes as the message of a server-streaming or unary method; the status that comes back.
-  grpc::Status CallRaw(const std::string& method, const std::string& bytes);
+  // Sends raw bytes as the message of a method; the status that comes back, and the messages, one after the other.
+  grpc::Status CallRaw(const std::string& method, const std::string& bytes, std::string* replies = nullptr);
 
   v1::Compiler::Stub& compiler() { return *compiler_; }
   v1::Admin::Stub& admin() { return *admin_; }
