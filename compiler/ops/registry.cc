@@ -93,7 +93,8 @@ bool HasMeaning(const Call& call) {
   bool computable = true;
   for (size_t i = 0; i < call.node().num_results; ++i) {
     const TensorType* type = call.graph().type(call.node().first_result + i);
-    computable &= type != nullptr && IsComputable(type->dtype);
+    // A result that is not wanted is none; only a decomposition can leave it out.
+    computable &= type == nullptr ? def->decompose != nullptr : IsComputable(type->dtype);
   }
   ForEachValue(call.node().args, [&](ValueId v) { computable &= IsComputable(call.graph().type(v)->dtype); });
   return computable && (def->promote == Promote::kNone || (SetOf(PromotedDType(call)) & def->dtypes) != 0);
