@@ -77,6 +77,14 @@ v1::Done ActionCache::PublishAction(const RequestContext& ctx, const Key& key, v
   return done;
 }
 
+void ActionCache::InlineAll(const RequestContext& ctx, v1::Done* done) {
+  for (const auto& [digest, inlined] : {std::pair(&done->record().artifact(), done->mutable_artifact()),
+                                        std::pair(&done->record().shared_object(), done->mutable_shared_object())}) {
+    if (digest->sha256().empty() || !inlined->empty()) continue;
+    if (std::optional<std::string> bytes = ReadBlob(ctx, *digest, "inline")) *inlined = *std::move(bytes);
+  }
+}
+
 std::optional<v1::Failure> ActionCache::LookupNegative(const RequestContext& ctx, const Key& key) {
   constexpr char kOperation[] = "lookup_negative";
   const std::optional<Record> record = Lookup(ctx, Table::kNegative, key, kOperation);

@@ -44,6 +44,9 @@ class ActionCache {
   // not take it, all bytes are inline.
   v1::Done PublishAction(const RequestContext& ctx, const Key& key, v1::ActionRecord record, ActionBlobs blobs);
 
+  // Puts the large blobs into `done` too, as far as the store has them: for clients that will not be able to fetch.
+  void InlineAll(const RequestContext& ctx, v1::Done* done);
+
   std::optional<v1::Failure> LookupNegative(const RequestContext& ctx, const Key& key);
 
   // Remembers a failure, with what shows it; the digest (hex) of the latter.

@@ -149,6 +149,7 @@ absl::Status CompileService::DoCompile(RpcCall& call, grpc::ServerContext* conte
   if (std::optional<v1::Done> done = options_.compile.cache->LookupAction(ctx, keyed->key)) {
     options_.stats->Add(call.job(), HitCounters(*done));
     call.Note("hit " + Shown(keyed->key));
+    if (options_.rpc.life->draining()) options_.compile.cache->InlineAll(ctx, &*done);
     stream.WriteDone(*std::move(done));
     return absl::OkStatus();
   }
@@ -200,6 +201,8 @@ absl::Status CompileService::CompileMissing(RpcCall& call, grpc::ServerContext* 
       done.set_outcome(v1::Done::JOINED);
       counters.set_seconds_saved(done.record().compile_seconds());
     }
+    // This daemon may be gone before the client fetches.
+    if (options_.rpc.life->draining()) options_.compile.cache->InlineAll(task.ctx, &done);
     counters.set_bytes_sent(InlineBytes(done));
     stream.WriteDone(std::move(done));
   } else if (!RetryAfter(status)) {

@@ -24,6 +24,7 @@ constexpr char kUnixScheme[] = "unix:";
 constexpr absl::Duration kMaintenance = absl::Minutes(1);
 constexpr absl::Duration kTimeToFinish = absl::Seconds(2);  // for calls that are no compiles
 constexpr std::chrono::milliseconds kTimeToFlush(100);      // for their last bytes
+constexpr std::chrono::milliseconds kTimeToDeliver(2000);   // likewise, where there may be artifacts among them
 constexpr int kKeepaliveMs = 30'000;
 constexpr int kMinClientPingMs = 5'000;  // clients may look after their connections too
 constexpr int kMaxPollers = 4;
@@ -194,6 +195,7 @@ bool Daemon::Run() {
   life_.Drain();
   const int64_t in_flight = life_.compiles_in_flight();
   if (in_flight > 0) options_.log->info("draining: {} compiles in flight", in_flight);
+  delivers_ = in_flight > 0;
   return life_.WaitForCompiles(options_.clock->Now() + absl::Seconds(options_.config.drain_seconds()));
 }
 
@@ -209,7 +211,7 @@ Daemon::~Daemon() {
     // gRPC would wait for clients to close their connections, which idle ones don't. What is still running after this
     // is cancelled, which the watch turns into the end of its jobs.
     life_.WaitForCalls(options_.clock->Now() + kTimeToFinish);
-    server_->Shutdown(std::chrono::system_clock::now() + kTimeToFlush);
+    server_->Shutdown(std::chrono::system_clock::now() + (delivers_ ? kTimeToDeliver : kTimeToFlush));
     server_->Wait();
   }
   metrics_server_.reset();

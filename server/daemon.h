@@ -92,6 +92,7 @@ class Daemon {
   Listeners listeners_;
   std::unique_ptr<MetricsServer> metrics_server_;
   std::vector<std::string> addresses_;
+  bool delivers_ = false;  // compiles ended while the daemon was draining
 
   Mutex mu_;
   CondVar stop_changed_;

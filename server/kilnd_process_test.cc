@@ -119,10 +119,13 @@ TEST_F(KilndProcess, SigtermLeavesWithZeroAndTakesSocketAndWorkersAlong) {
 TEST_F(KilndProcess, SigtermFinishesWhatRuns) {
   const auto kilnd = Start();
   const std::string go = folder_.File("go");
-  std::atomic<int> outcome = 0;
+  CompileAnswer answer;
   std::thread running([&] {
     TestClient client("unix:" + Socket());
-    outcome = client.Compile(TestRequest({"fake.wait_for:" + go})).done().outcome();
+    // The kernels' names are the object code: too large to travel inline.
+    std::vector<std::string> ops = {"fake.wait_for:" + go};
+    for (const char c : {'a', 'b', 'c'}) ops.push_back("kernel." + std::string(40'000, c));
+    answer = client.Compile(TestRequest(ops));
   });
   TestClient client("unix:" + Socket());
   ASSERT_TRUE(Eventually([&] { return client.Status().running() == 1; }));
@@ -130,7 +133,10 @@ TEST_F(KilndProcess, SigtermFinishesWhatRuns) {
   ASSERT_TRUE(Eventually([&] { return client.Status().state() == "draining"; }));
   Touch(go);
   running.join();
-  EXPECT_EQ(outcome, v1::Done::COMPILED);
+  EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
+  EXPECT_EQ(answer.done().outcome(), v1::Done::COMPILED);
+  EXPECT_EQ(answer.done().shared_object().size(), answer.done().record().shared_object().size());
+  EXPECT_GT(answer.done().shared_object().size(), 100'000u);  // it could not fetch
   EXPECT_EQ(kilnd->Wait(), 0);
 }
 
