@@ -240,7 +240,8 @@ class GroupLowering {
     if (!probing()) {
       for (size_t i = NumOuter(); i < schedule_->dims.size(); ++i) {
         const bool vector = !schedule_->columns && i + 1 == schedule_->dims.size();
-        const Sym axis = Open(vector ? AxisKind::kVector : AxisKind::kSerial, Extent(schedule_->dims[i]), schedule_->width);
+        const Sym extent = Extent(schedule_->dims[i]);
+        const Sym axis = vector ? Open(AxisKind::kVector, extent, schedule_->width) : Open(AxisKind::kSerial, extent, 1);
         SetIndex(schedule_->dims[i], axis);
       }
     }

@@ -227,6 +227,14 @@ TEST(Fuse, ReaderOfAReductionThatIsMaskedOnlyInForm) {
   }
 }
 
+TEST(Fuse, ReaderOfAReductionOverDimsThatAreApart) {
+  // Two loops within the row: only the inner one is a vector's.
+  Maker m;
+  const ValueId x = m.In({4, 7, 40});
+  const ValueId sum = m.Op("sum_dim", {Arg{ValueRef{x}}, m.Dims({0, 2}), Arg{true}, Arg{}});
+  EXPECT_EQ(m.Check({m.Op("mul", x, sum)}, {}, 1e-5).kernels.size(), 1u);
+}
+
 TEST(Fuse, LowPrecisionRoundsAfterEachOp) {
   Maker m;
   const ValueId x = m.In({300}, DType::kBFloat16), y = m.In({300}, DType::kBFloat16);
