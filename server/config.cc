@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "google/protobuf/io/tokenizer.h"
@@ -100,7 +102,21 @@ absl::Status CheckAuth(const v1::Config::Auth& auth) {
   return absl::OkStatus();
 }
 
+// gRPC takes a port modulo 65536.
+absl::Status CheckAddress(const std::string& field, const std::string& address) {
+  if (absl::StartsWith(address, "unix:")) return absl::OkStatus();
+  const size_t colon = address.rfind(':');
+  int port = -1;
+  if (colon != std::string::npos && absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 0 && port <= 65535) {
+    return absl::OkStatus();
+  }
+  return Bad(field, absl::StrCat("'", address, "': want unix:/path, or host:port with a port of at most 65535"));
+}
+
 absl::Status CheckRanges(const v1::Config& c) {
+  for (int i = 0; i < c.listen_size(); ++i) {
+    if (absl::Status s = CheckAddress(absl::StrCat("listen[", i, "]"), c.listen(i)); !s.ok()) return s;
+  }
   if (c.workers().count() > 1024) return Bad("workers.count", "at most 1024");
   if (c.workers().memory_mib() < 64) return Bad("workers.memory_mib", "at least 64");
   // protobuf's own bound on a message is 2 GiB.

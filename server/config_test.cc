@@ -66,6 +66,8 @@ TEST(Config, BadValuesAreNamed) {
       {"workers { count: 100000 }", "config: workers.count:"},
       {"workers { memory_mib: 1 }", "config: workers.memory_mib:"},
       {"limits { message_bytes: 99999999999 }", "config: limits.message_bytes:"},
+      {"listen: 'unix:/a' listen: '127.0.0.1:99999'", "config: listen[1]: '127.0.0.1:99999'"},
+      {"listen: 'somewhere'", "config: listen[0]: 'somewhere'"},
       {"socket_mode: 01777", "config: socket_mode:"},
       {"logging { level: \"loud\" }", "config: logging.level: 'loud'"},
       {"auth { roles { principal: \"bob\" } }", "config: auth.roles[0].principal: 'bob'"},

@@ -302,6 +302,12 @@ class TestDynamicShapes:
         check(lambda x: x.unfold(0, 3, 2) * x.shape[0], torch.randn(11, requires_grad=True), dynamic=True)
         check(lambda x: (x.t().contiguous().exp(), x.t() + 1), torch.randn(6, 5, requires_grad=True), dynamic=True)
 
+    def test_arange_by_a_size(self) -> None:
+        f = torch.compile(lambda x: torch.arange(0, x.numel(), x.shape[1]) + x.sum(), backend="kiln", dynamic=True)
+        for rows, columns in [(4, 6), (5, 7)]:
+            x = torch.ones(rows, columns)
+            torch.testing.assert_close(f(x), torch.arange(0, rows * columns, columns) + x.sum())
+
     def test_convolution_and_attention(self) -> None:
         def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
             q = F.conv2d(x, w, stride=2, padding=1).flatten(2)

@@ -75,6 +75,8 @@ absl::StatusOr<TypeList> RangeShape(const Call& call, const RangeArgs& a) {
       return absl::InvalidArgumentError(absl::StrCat("arange of ", count, " elements"));
     size = syms.Const(static_cast<int64_t>(count));
   } else {
+    // Which way a symbolic step leads is not known here, and so not the size.
+    if (!syms.AsConst(call.Int(a.step, 1))) return AsImported(call);
     const int64_t step = call.ConstInt(a.step, 1);
     if (step == 0) return absl::InvalidArgumentError("arange with a step of 0");
     const Sym span = syms.Sub(call.Int(a.end), call.Int(a.start, 0));
