@@ -55,6 +55,28 @@ def test_layer_norm(affine: str, dtype: torch.dtype) -> None:
     assert counters["external_calls"] == {}
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.usefixtures("server")
+def test_layer_norm_with_parameters_in_f32(dtype: torch.dtype) -> None:
+    """As under autocast."""
+    counters = _check(
+        lambda x, w, b: F.layer_norm(x, (48,), w, b), torch.randn(64, 48).to(dtype), torch.randn(48), torch.randn(48)
+    )
+    assert counters["external_calls"] == {}
+
+
+@pytest.mark.usefixtures("server")
+def test_transposed_rows_in_low_precision() -> None:
+    norm = torch.nn.LayerNorm(16)
+    other = torch.ones(16, 16, dtype=torch.bfloat16)
+    f = torch.compile(lambda x: norm(x).transpose(0, 1).bfloat16() @ other, backend="kiln")
+    x = torch.randn(4, 7, 16, requires_grad=True)
+    f(x).sum().backward()
+    actual, x.grad = x.grad, None
+    (norm(x).transpose(0, 1).bfloat16() @ other).sum().backward()
+    torch.testing.assert_close(actual, x.grad)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 @pytest.mark.usefixtures("server")
