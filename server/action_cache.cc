@@ -1,5 +1,6 @@
 #include "server/action_cache.h"
 
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -41,13 +42,7 @@ std::optional<v1::Done> ActionCache::LookupAction(const RequestContext& ctx, con
     Count(ctx, kOperation, absl::DataLossError("an action that cannot be parsed"));
     return std::nullopt;
   }
-  for (const auto& [digest, inlined] : {std::pair(&done.record().artifact(), done.mutable_artifact()),
-                                        std::pair(&done.record().shared_object(), done.mutable_shared_object())}) {
-    if (digest->sha256().empty() || digest->size() >= kInlineBytes) continue;
-    std::optional<std::string> bytes = ReadBlob(ctx, *digest, kOperation);
-    if (!bytes) return std::nullopt;
-    *inlined = *std::move(bytes);
-  }
+  if (!InlineBelow(ctx, kInlineBytes, kOperation, &done)) return std::nullopt;
   done.set_outcome(v1::Done::HIT);
   done.set_key(std::string(key.bytes()));
   if (!ctx.job_id.empty()) store_->Lease(ctx, record->id, clock_->Now() + kLease).IgnoreError();
@@ -78,11 +73,19 @@ v1::Done ActionCache::PublishAction(const RequestContext& ctx, const Key& key, v
 }
 
 void ActionCache::InlineAll(const RequestContext& ctx, v1::Done* done) {
+  InlineBelow(ctx, std::numeric_limits<uint64_t>::max(), "inline", done);
+}
+
+bool ActionCache::InlineBelow(const RequestContext& ctx, uint64_t bytes, const char* operation, v1::Done* done) {
+  bool all = true;
   for (const auto& [digest, inlined] : {std::pair(&done->record().artifact(), done->mutable_artifact()),
                                         std::pair(&done->record().shared_object(), done->mutable_shared_object())}) {
-    if (digest->sha256().empty() || !inlined->empty()) continue;
-    if (std::optional<std::string> bytes = ReadBlob(ctx, *digest, "inline")) *inlined = *std::move(bytes);
+    if (digest->sha256().empty() || digest->size() >= bytes || !inlined->empty()) continue;
+    std::optional<std::string> blob = ReadBlob(ctx, *digest, operation);
+    all &= blob.has_value();
+    if (blob) *inlined = *std::move(blob);
   }
+  return all;
 }
 
 std::optional<v1::Failure> ActionCache::LookupNegative(const RequestContext& ctx, const Key& key) {

@@ -56,6 +56,8 @@ class ActionCache {
   void PublishKernel(const RequestContext& ctx, const Key& key, std::string object);
 
  private:
+  // Puts the blobs smaller than `bytes` into `done`; false if the store lacks one.
+  bool InlineBelow(const RequestContext& ctx, uint64_t bytes, const char* operation, v1::Done* done);
   std::optional<Record> Lookup(const RequestContext& ctx, Table table, const Key& key, const char* operation);
   std::optional<std::string> ReadBlob(const RequestContext& ctx, const v1::Digest& digest, const char* operation);
   absl::Status Publish(const RequestContext& ctx, Publication publication, const char* operation);
