@@ -9,12 +9,11 @@
 #include "compiler/codegen/cpu/machine.h"
 #include "compiler/compile/compile.h"
 #include "compiler/compile/function.h"
+#include "compiler/compile/functions.h"
 #include "compiler/compile/kernels.h"
 #include "compiler/debug/debug.h"
 #include "compiler/import/import.h"
 #include "compiler/options/options.h"
-#include "compiler/partition/split.h"
-#include "compiler/pipeline/graph_passes.h"
 
 namespace kiln {
 namespace {
@@ -43,11 +42,12 @@ class Planner {
     passes_.times = &times_;
     absl::StatusOr<std::shared_ptr<const Graph>> graph = ImportGraph(request_.graph());
     if (!graph.ok()) return graph.status();
-    passes_.subject = "request";
-    graph = RunRequestPasses(*std::move(graph), passes_);
-    if (!graph.ok()) return graph.status();
-    absl::Status status = (*graph)->level() == GraphLevel::kJoint ? PlanJoint(**graph) : PlanInference(*graph);
-    if (!status.ok()) return status;
+    absl::StatusOr<GraphFunctions> functions = MakeFunctions(*std::move(graph), passes_);
+    if (!functions.ok()) return functions.status();
+    if (absl::Status status = Sign(*functions); !status.ok()) return status;
+    for (const NamedGraph& function : functions->functions) {
+      if (absl::Status status = AddFunction(function); !status.ok()) return status;
+    }
     for (const v1::KernelSource& kernel : pool_.kernels()) {
       v1::KernelRef* ref = artifact_->add_kernels();
       ref->set_symbol(kernel.symbol());
@@ -59,28 +59,17 @@ class Planner {
   }
 
  private:
-  absl::Status PlanInference(const std::shared_ptr<const Graph>& graph) {
+  absl::Status Sign(const GraphFunctions& made) {
+    const Graph& request = *made.request;
+    const bool joint = request.level() == GraphLevel::kJoint;
     v1::PlanSignature* signature = artifact_->mutable_signature();
-    signature->set_num_inputs(static_cast<uint32_t>(graph->inputs().size()));
-    signature->set_num_forward_outputs(static_cast<uint32_t>(graph->outputs().size()));
-    SetMutated(*graph);
-    return AddFunction("inference", graph);
-  }
-
-  absl::Status PlanJoint(const Graph& joint) {
-    absl::StatusOr<Saved> saved = ChooseSaved(joint);
-    if (!saved.ok()) return saved.status();
-    absl::StatusOr<Split> split = SplitJoint(joint, *std::move(saved));
-    if (!split.ok()) return split.status();
-    v1::PlanSignature* signature = artifact_->mutable_signature();
-    signature->set_num_inputs(joint.num_primals());
-    signature->set_num_forward_outputs(joint.num_forward_outputs());
-    for (const ValueId v : split->saved.values) signature->add_saved_values(v);
-    absl::Status status = SaveSyms(joint, split->saved.syms);
-    if (!status.ok()) return status;
-    SetMutated(*split->forward);
-    status = AddFunction("forward", split->forward);
-    return status.ok() ? AddFunction("backward", split->backward) : status;
+    signature->set_num_inputs(joint ? request.num_primals() : static_cast<uint32_t>(request.inputs().size()));
+    signature->set_num_forward_outputs(joint ? request.num_forward_outputs()
+                                             : static_cast<uint32_t>(request.outputs().size()));
+    for (const ValueId v : made.saved.values) signature->add_saved_values(v);
+    for (const GraphUpdate& update : made.functions.front().graph->updates())
+      signature->add_mutated_inputs(update.input);
+    return SaveSyms(request, made.saved.syms);
   }
 
   // The client knows a saved size by its expression in the request's own table.
@@ -88,7 +77,8 @@ class Planner {
     const v1::SymTable& table = request_.graph().syms();
     absl::flat_hash_map<int64_t, uint32_t> expr_of;  // by symbol: the first expression that is it
     for (int i = 0; i < table.exprs_size(); ++i) {
-      if (table.exprs(i).op() == v1::SymExpr::SYMBOL) expr_of.try_emplace(table.exprs(i).value(), static_cast<uint32_t>(i));
+      if (table.exprs(i).op() == v1::SymExpr::SYMBOL)
+        expr_of.try_emplace(table.exprs(i).value(), static_cast<uint32_t>(i));
     }
     for (const Sym s : syms) {
       const std::optional<Var> var = joint.syms().AsVar(s);
@@ -99,17 +89,11 @@ class Planner {
     return absl::OkStatus();
   }
 
-  void SetMutated(const Graph& graph) {
-    for (const GraphUpdate& update : graph.updates()) artifact_->mutable_signature()->add_mutated_inputs(update.input);
-  }
-
-  absl::Status AddFunction(const char* name, const std::shared_ptr<const Graph>& graph) {
-    passes_.subject = name;
-    absl::StatusOr<std::shared_ptr<const Graph>> ready = RunGraphPasses(graph, passes_);
-    if (!ready.ok()) return ready.status();
+  absl::Status AddFunction(const NamedGraph& made) {
+    passes_.subject = made.name;
     options_.first_constant = static_cast<uint32_t>(artifact_->constants_size());
-    for (const GraphConstant& constant : (*ready)->constants()) artifact_->add_constants()->set_data(constant.data);
-    absl::StatusOr<v1::Function> function = BuildFunction(**ready, options_, passes_, pool_);
+    for (const GraphConstant& constant : made.graph->constants()) artifact_->add_constants()->set_data(constant.data);
+    absl::StatusOr<v1::Function> function = BuildFunction(*made.graph, options_, passes_, pool_);
     if (!function.ok()) return function.status();
     *artifact_->add_functions() = *std::move(function);
     return absl::OkStatus();

@@ -1,14 +1,15 @@
 // kiln-opt: the compiler's stages by hand.
 //
-//   kiln-opt FILE --stop-after=graph|fuse|loop|llvm|asm|plan [--target=x86-64-v3] [--verify]
+//   kiln-opt FILE --stop-after=graph|passes|fuse|loop|llvm|asm|plan [--target=x86-64-v3] [--verify]
 //   kiln-opt FILE --interp [--sizes=8,16]
 //
-// FILE is a graph (.kir text), a recorded request (binary v1.CompileRequest, or the first of a record file), or a kernel (loop text);
+// FILE is a graph (.kir text), a recorded request (binary v1.CompileRequest, or the first of a record file), or a
+// kernel (loop text);
 // "-" is the standard input.
-#include <CLI/CLI.hpp>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/text_format.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -22,6 +23,8 @@
 #include "compiler/codegen/cpu/machine.h"
 #include "compiler/codegen/cpu/object.h"
 #include "compiler/compile/compile.h"
+#include "compiler/compile/functions.h"
+#include "compiler/debug/debug.h"
 #include "compiler/graph/text.h"
 #include "compiler/graph/verify.h"
 #include "compiler/import/import.h"
@@ -38,7 +41,7 @@
 namespace kiln {
 namespace {
 
-struct Options {
+struct Flags {
   std::string file;
   std::string stop_after = "loop";
   std::string target = "x86-64-v3";
@@ -58,10 +61,12 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 absl::StatusOr<v1::CompileRequest> ParseRequest(const std::string& bytes) {
   v1::CompileRequest request;
   if (request.ParseFromString(bytes) && request.has_graph()) return request;
-  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()), static_cast<int>(bytes.size()));
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()),
+                                            static_cast<int>(bytes.size()));
   uint32_t size = 0;
   std::string first;
-  if (in.ReadVarint32(&size) && in.ReadString(&first, static_cast<int>(size)) && request.ParseFromString(first)) return request;
+  if (in.ReadVarint32(&size) && in.ReadString(&first, static_cast<int>(size)) && request.ParseFromString(first))
+    return request;
   return absl::InvalidArgumentError("not a graph, a kernel or a compile request");
 }
 
@@ -74,14 +79,14 @@ const OpDef* Resolve(OpName& op) {
 }
 
 // Runs a kernel over zeros and prints how many elements of each buffer it read and wrote.
-absl::Status Interpret(const loop::Kernel& kernel, const Options& options) {
+absl::Status Interpret(const loop::Kernel& kernel, const Flags& flags) {
   std::vector<std::string> memory;
   std::vector<loop::BufferArg> args;
   for (const loop::Buffer& buffer : kernel.buffers) {
     if (buffer.space != loop::Space::kGlobal) continue;
     absl::StatusOr<int64_t> elements = kernel.syms->Eval(buffer.size, [&](Var var) -> std::optional<int64_t> {
-      if (var.kind != VarKind::kSize || var.index >= options.sizes.size()) return std::nullopt;
-      return options.sizes[var.index];
+      if (var.kind != VarKind::kSize || var.index >= flags.sizes.size()) return std::nullopt;
+      return flags.sizes[var.index];
     });
     if (!elements.ok()) return elements.status();
     if (*elements > int64_t{1} << 30) return absl::ResourceExhaustedError("a buffer has more than 2^30 elements");
@@ -89,7 +94,7 @@ absl::Status Interpret(const loop::Kernel& kernel, const Options& options) {
     args.push_back({memory.back().data(), *elements});
   }
   for (size_t i = 0; i < args.size(); ++i) args[i].data = memory[i].data();
-  absl::StatusOr<loop::RunStats> stats = loop::Interpret(kernel, args, options.sizes);
+  absl::StatusOr<loop::RunStats> stats = loop::Interpret(kernel, args, flags.sizes);
   if (!stats.ok()) return stats.status();
   for (size_t i = 0; i < args.size(); ++i) {
     std::cout << "b" << i << ": reads " << stats->reads[i] << " writes " << stats->writes[i] << "\n";
@@ -97,33 +102,34 @@ absl::Status Interpret(const loop::Kernel& kernel, const Options& options) {
   return absl::OkStatus();
 }
 
-absl::Status ShowKernel(const loop::Kernel& given, const Options& options) {
+absl::Status ShowKernel(const loop::Kernel& given, const Flags& flags) {
   if (absl::Status status = loop::Verify(given); !status.ok()) return status;
-  if (options.interp) return Interpret(given, options);
-  if (options.stop_after == "loop") {
+  if (flags.interp) return Interpret(given, flags);
+  if (flags.stop_after == "loop") {
     std::cout << loop::ToText(given);
     return absl::OkStatus();
   }
   loop::Kernel kernel = loop::Clone(given);
   if (absl::Status status = mathlib::Expand(kernel); !status.ok()) return status;
-  absl::StatusOr<std::string> text = options.stop_after == "llvm"
-                                         ? LlvmText(kernel, "k", options.target, LlvmStage::kOptimized)
-                                         : AssemblyText(kernel, "k", options.target);
+  absl::StatusOr<std::string> text = flags.stop_after == "llvm"
+                                         ? LlvmText(kernel, "k", flags.target, LlvmStage::kOptimized)
+                                         : AssemblyText(kernel, "k", flags.target);
   if (!text.ok()) return text.status();
   std::cout << *text;
   return absl::OkStatus();
 }
 
-absl::Status ShowGraph(const Graph& graph, const Options& options) {
-  if (options.verify) {
-    if (absl::Status status = VerifyGraph(graph); !status.ok()) return status;
+void ShowGroup(const Graph& graph, const Group& group, const Schedule& schedule) {
+  std::cout << "# kernel: " << schedule.ToString() << "\n";
+  for (const GroupNode& node : group.nodes) {
+    std::cout << "#   " << (node.full ? "full " : "outer ") << node.phase << ": "
+              << PrintNode(graph, graph.nodes()[node.node]) << "\n";
   }
-  if (options.stop_after == "graph") {
-    std::cout << PrintGraph(graph);
-    return absl::OkStatus();
-  }
-  const CpuMachine* machine = FindCpuMachine(options.target);
-  if (machine == nullptr) return absl::InvalidArgumentError(absl::StrCat("unknown target ", options.target));
+}
+
+absl::Status ShowKernels(const Graph& graph, const Flags& flags) {
+  const CpuMachine* machine = FindCpuMachine(flags.target);
+  if (machine == nullptr) return absl::InvalidArgumentError(absl::StrCat("unknown target ", flags.target));
   const Aliases aliases(graph);
   absl::StatusOr<Fusion> fusion = Fuse(graph, aliases);
   if (!fusion.ok()) return fusion.status();
@@ -137,24 +143,47 @@ absl::Status ShowGraph(const Graph& graph, const Options& options) {
     if (!probe.ok()) return probe.status();
     const Schedule schedule =
         ChooseSchedule(graph, group, *probe, {.vector_bytes = static_cast<uint32_t>(machine->vector_bytes)});
-    std::cout << "# kernel: " << schedule.ToString() << "\n";
-    for (const GroupNode& node : group.nodes) std::cout << "#   " << PrintNode(graph, graph.nodes()[node.node]) << "\n";
-    if (options.stop_after == "fuse") continue;
+    ShowGroup(graph, group, schedule);
+    if (flags.stop_after == "fuse") continue;
     absl::StatusOr<LoweredKernel> lowered = LowerGroup(graph, aliases, group, schedule);
     if (!lowered.ok()) return lowered.status();
-    if (absl::Status status = ShowKernel(lowered->kernel, options); !status.ok()) return status;
+    if (absl::Status status = ShowKernel(lowered->kernel, flags); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
 
-absl::Status ShowRequest(const v1::CompileRequest& request, const Options& options) {
-  if (options.stop_after != "plan") {
+absl::Status ShowGraph(std::shared_ptr<const Graph> graph, const Flags& flags) {
+  if (flags.verify) {
+    if (absl::Status status = VerifyGraph(*graph); !status.ok()) return status;
+  }
+  if (flags.stop_after == "graph") {
+    std::cout << PrintGraph(*graph);
+    return absl::OkStatus();
+  }
+  PassContext context;
+  context.debug = DebugFromEnvironment();
+  context.debug.verify |= flags.verify;
+  absl::StatusOr<GraphFunctions> made = MakeFunctions(std::move(graph), context);
+  if (!made.ok()) return made.status();
+  for (const NamedGraph& function : made->functions) {
+    std::cout << "# function: " << function.name << "\n";
+    if (flags.stop_after == "passes") {
+      std::cout << PrintGraph(*function.graph);
+    } else if (absl::Status status = ShowKernels(*function.graph, flags); !status.ok()) {
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShowRequest(const v1::CompileRequest& request, const Flags& flags) {
+  if (flags.stop_after != "plan") {
     absl::StatusOr<std::shared_ptr<const Graph>> graph = ImportGraph(request.graph());
-    return graph.ok() ? ShowGraph(**graph, options) : graph.status();
+    return graph.ok() ? ShowGraph(*std::move(graph), flags) : graph.status();
   }
   v1::PlanJob job;
   *job.mutable_request() = request;
-  job.mutable_request()->mutable_target()->set_name(options.target);
+  job.mutable_request()->mutable_target()->set_name(flags.target);
   job.set_build("kiln-opt");
   absl::StatusOr<v1::PlanResult> plan = Plan(job);
   if (!plan.ok()) return plan.status();
@@ -162,38 +191,39 @@ absl::Status ShowRequest(const v1::CompileRequest& request, const Options& optio
   return absl::OkStatus();
 }
 
-absl::Status Run(const Options& options) {
-  absl::StatusOr<std::string> bytes = ReadFile(options.file);
+absl::Status Run(const Flags& flags) {
+  absl::StatusOr<std::string> bytes = ReadFile(flags.file);
   if (!bytes.ok()) return bytes.status();
   const size_t start = bytes->find_first_not_of(" \t\r\n");
   if (bytes->compare(start, 6, "kernel") == 0) {
     absl::StatusOr<loop::Kernel> kernel = loop::ParseKernel(*bytes);
-    return kernel.ok() ? ShowKernel(*kernel, options) : kernel.status();
+    return kernel.ok() ? ShowKernel(*kernel, flags) : kernel.status();
   }
   if (bytes->compare(start, 5, "graph") == 0) {
     absl::StatusOr<std::shared_ptr<const Graph>> graph = ParseGraph(*bytes, Resolve);
-    return graph.ok() ? ShowGraph(**graph, options) : graph.status();
+    return graph.ok() ? ShowGraph(*std::move(graph), flags) : graph.status();
   }
   absl::StatusOr<v1::CompileRequest> request = ParseRequest(*bytes);
-  return request.ok() ? ShowRequest(*request, options) : request.status();
+  return request.ok() ? ShowRequest(*request, flags) : request.status();
 }
 
 }  // namespace
 }  // namespace kiln
 
 int main(int argc, char** argv) {
-  CLI::App app("Runs the compiler's stages on a graph, a kernel or a recorded request, and prints what they make.", "kiln-opt");
-  kiln::Options options;
-  app.add_option("file", options.file, "a .kir graph, a loop kernel, or a recorded request")->required();
-  app.add_option("--stop-after", options.stop_after, "the last stage to run; its result is printed")
-      ->check(CLI::IsMember({"graph", "fuse", "loop", "llvm", "asm", "plan"}))
+  CLI::App app("Runs the compiler's stages on a graph, a kernel or a recorded request, and prints what they make.",
+               "kiln-opt");
+  kiln::Flags flags;
+  app.add_option("file", flags.file, "a .kir graph, a loop kernel, or a recorded request")->required();
+  app.add_option("--stop-after", flags.stop_after, "the last stage to run; its result is printed")
+      ->check(CLI::IsMember({"graph", "passes", "fuse", "loop", "llvm", "asm", "plan"}))
       ->capture_default_str();
-  app.add_option("--target", options.target, "the CPU to compile for")->capture_default_str();
-  app.add_flag("--verify", options.verify, "check every invariant of the graph");
-  app.add_flag("--interp", options.interp, "run each kernel in the loop interpreter and count its reads and writes");
-  app.add_option("--sizes", options.sizes, "values of the kernel's size parameters, for --interp")->delimiter(',');
+  app.add_option("--target", flags.target, "the CPU to compile for")->capture_default_str();
+  app.add_flag("--verify", flags.verify, "check every invariant of the graph");
+  app.add_flag("--interp", flags.interp, "run each kernel in the loop interpreter and count its reads and writes");
+  app.add_option("--sizes", flags.sizes, "values of the kernel's size parameters, for --interp")->delimiter(',');
   CLI11_PARSE(app, argc, argv);
-  const absl::Status status = kiln::Run(options);
+  const absl::Status status = kiln::Run(flags);
   if (status.ok()) return 0;
   std::cerr << "kiln-opt: " << std::string(status.message()) << "\n";
   return 1;

@@ -1,0 +1,34 @@
+#include "compiler/compile/functions.h"
+
+#include <utility>
+
+#include "compiler/pipeline/graph_passes.h"
+
+namespace kiln {
+
+absl::StatusOr<GraphFunctions> MakeFunctions(std::shared_ptr<const Graph> request, PassContext& context) {
+  GraphFunctions made;
+  context.subject = "request";
+  absl::StatusOr<std::shared_ptr<const Graph>> graph = RunRequestPasses(std::move(request), context);
+  if (!graph.ok()) return graph.status();
+  made.request = *graph;
+  if (made.request->level() == GraphLevel::kJoint) {
+    absl::StatusOr<Saved> saved = ChooseSaved(*made.request);
+    if (!saved.ok()) return saved.status();
+    absl::StatusOr<Split> split = SplitJoint(*made.request, *std::move(saved));
+    if (!split.ok()) return split.status();
+    made.saved = std::move(split->saved);
+    made.functions = {{"forward", std::move(split->forward)}, {"backward", std::move(split->backward)}};
+  } else {
+    made.functions = {{"inference", made.request}};
+  }
+  for (NamedGraph& function : made.functions) {
+    context.subject = function.name;
+    graph = RunGraphPasses(std::move(function.graph), context);
+    if (!graph.ok()) return graph.status();
+    function.graph = *std::move(graph);
+  }
+  return made;
+}
+
+}  // namespace kiln

@@ -1,0 +1,29 @@
+// The graphs of a request, as fusion sees them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/graph/graph.h"
+#include "compiler/partition/split.h"
+#include "compiler/pipeline/pass.h"
+
+namespace kiln {
+
+struct NamedGraph {
+  std::string name;  // "forward" and "backward", or "inference"
+  std::shared_ptr<const Graph> graph;
+};
+
+struct GraphFunctions {
+  std::shared_ptr<const Graph> request;  // after the request passes
+  Saved saved;                           // by the forward, of `request`'s values; empty for inference
+  std::vector<NamedGraph> functions;     // after all passes
+};
+
+// Request passes, partition, graph passes. `context.subject` is set to the name of what is being worked on.
+absl::StatusOr<GraphFunctions> MakeFunctions(std::shared_ptr<const Graph> request, PassContext& context);
+
+}  // namespace kiln
