@@ -116,41 +116,51 @@ class FunctionBuilder {
   // --- kernels ---
 
   absl::Status AddLaunch(const Group& group) {
-    absl::StatusOr<LoweredKernel> lowered = Lower(group);
+    absl::StatusOr<LoweredGroup> lowered = Lower(group);
     if (!lowered.ok()) return lowered.status();
     for (const ValueId v : group.outputs) AllocateOutput(v);
-    v1::Launch* launch = function_.add_steps()->mutable_launch();
-    launch->set_kernel(pool_.Add(lowered->kernel));
-    for (const ValueId root : lowered->buffers) launch->add_buffers(plan_of_[root]);
-    table_.Write(std::span<const Sym>(lowered->sizes), launch->mutable_sizes());
-    launch->set_extent(table_(lowered->extent));
-    launch->set_grain(table_(lowered->grain));
-    launch->set_origin(graph_.nodes()[group.nodes.front().node].origin);
+    std::vector<uint32_t> partials;
+    for (const LoweredGroup::Partial& partial : lowered->partials) partials.push_back(AllocatePartial(partial));
+    for (const LoweredKernel& kernel : lowered->kernels) {
+      v1::Launch* launch = function_.add_steps()->mutable_launch();
+      launch->set_kernel(pool_.Add(kernel.kernel));
+      for (const KernelBuffer& buffer : kernel.buffers) {
+        launch->add_buffers(buffer.root != kNoValue ? plan_of_[buffer.root] : partials[buffer.partial]);
+      }
+      table_.Write(std::span<const Sym>(kernel.sizes), launch->mutable_sizes());
+      launch->set_extent(table_(kernel.extent));
+      launch->set_grain(table_(kernel.grain));
+      launch->set_origin(graph_.nodes()[group.nodes.front().node].origin);
+    }
     return absl::OkStatus();
   }
 
-  absl::StatusOr<LoweredKernel> Lower(const Group& group) {
+  absl::StatusOr<LoweredGroup> Lower(const Group& group) {
     if (absl::Status status = run_.Begin("schedule"); !status.ok()) return status;
     absl::StatusOr<Probe> probe = ProbeGroup(graph_, aliases_, group);
     if (!probe.ok()) return probe.status();
     const Schedule schedule = ChooseSchedule(graph_, group, *probe, options_.target);
     run_.End("schedule");
     if (absl::Status status = run_.Begin("lower"); !status.ok()) return status;
-    absl::StatusOr<LoweredKernel> lowered = LowerGroup(graph_, aliases_, group, schedule);
+    absl::StatusOr<LoweredGroup> lowered = LowerGroup(graph_, aliases_, group, schedule);
     if (!lowered.ok()) return lowered.status();
     run_.End("lower");
-    if (run_.ShouldDump("lower")) run_.Dump("lower", "loop", loop::ToText(lowered->kernel));
-    absl::Status status = loop::Verify(lowered->kernel);
-    if (status.ok() && context_.debug.verify) status = ReadsBack(lowered->kernel);
-    if (!status.ok()) return PassRun::Named("lower", status);
+    for (const LoweredKernel& kernel : lowered->kernels) {
+      if (run_.ShouldDump("lower")) run_.Dump("lower", "loop", loop::ToText(kernel.kernel));
+      absl::Status status = loop::Verify(kernel.kernel);
+      if (status.ok() && context_.debug.verify) status = ReadsBack(kernel.kernel);
+      if (!status.ok()) return PassRun::Named("lower", status);
+    }
     return lowered;
   }
 
   static absl::Status ReadsBack(const loop::Kernel& kernel) {
     const std::string text = loop::ToText(kernel);
     absl::StatusOr<loop::Kernel> again = loop::ParseKernel(text);
-    if (!again.ok()) return absl::InternalError(absl::StrCat("does not read back: ", std::string(again.status().message())));
-    return loop::ToText(*again) == text ? absl::OkStatus() : absl::InternalError("reads back as another kernel:\n" + text);
+    if (!again.ok())
+      return absl::InternalError(absl::StrCat("does not read back: ", std::string(again.status().message())));
+    return loop::ToText(*again) == text ? absl::OkStatus()
+                                        : absl::InternalError("reads back as another kernel:\n" + text);
   }
 
   void AllocateOutput(ValueId v) {
@@ -159,8 +169,20 @@ class FunctionBuilder {
     if (tensor) {
       function_.add_steps()->set_allocate(plan_of_[v]);
     } else {
-      temporaries_.push_back(v);
+      AddTemporary(plan_of_[v], *graph_.type(v));
     }
+  }
+
+  uint32_t AllocatePartial(const LoweredGroup::Partial& partial) {
+    const TensorType type{
+        .dtype = partial.dtype, .device = DeviceType::kCpu, .sizes = {partial.elements}, .strides = {syms_.Const(1)}};
+    const uint32_t value = NewPlanValue(v1::PlanValue::WORKSPACE, type);
+    AddTemporary(value, type);
+    return value;
+  }
+
+  void AddTemporary(uint32_t value, const TensorType& type) {
+    temporaries_.push_back({value, syms_.Mul(StorageSize(syms_, type), syms_.Const(ByteSize(type.dtype)))});
   }
 
   // --- external calls ---
@@ -278,14 +300,11 @@ class FunctionBuilder {
   void PlaceTemporaries() {
     const std::vector<Life> lives = Lives();
     std::vector<Temporary> temporaries;
-    for (const ValueId v : temporaries_) {
-      const TensorType& type = *graph_.type(v);
-      const Sym bytes = syms_.Mul(StorageSize(syms_, type), syms_.Const(ByteSize(type.dtype)));
-      temporaries.push_back({bytes, lives[plan_of_[v]].first, lives[plan_of_[v]].last});
-    }
+    for (const auto& [value, bytes] : temporaries_)
+      temporaries.push_back({bytes, lives[value].first, lives[value].last});
     const WorkspacePlan plan = PlanWorkspace(syms_, temporaries);
     for (size_t t = 0; t < temporaries_.size(); ++t) {
-      function_.mutable_values(plan_of_[temporaries_[t]])->set_offset(table_(plan.offsets[t]));
+      function_.mutable_values(temporaries_[t].first)->set_offset(table_(plan.offsets[t]));
     }
     function_.set_workspace(table_(plan.bytes));
   }
@@ -323,15 +342,15 @@ class FunctionBuilder {
   const Aliases aliases_;
   v1::Function function_;
   SymTableWriter table_;
-  std::vector<uint32_t> plan_of_;    // plan value of each graph value
-  std::vector<bool> tensor_;         // per graph value (roots): the host sees it
-  std::vector<ValueId> temporaries_;
+  std::vector<uint32_t> plan_of_;                      // plan value of each graph value
+  std::vector<bool> tensor_;                           // per graph value (roots): the host sees it
+  std::vector<std::pair<uint32_t, Sym>> temporaries_;  // plan values in the workspace, and their bytes
 };
 
 }  // namespace
 
-absl::StatusOr<v1::Function> BuildFunction(const Graph& graph, const FunctionOptions& options, const PassContext& context,
-                                           KernelPool& pool) {
+absl::StatusOr<v1::Function> BuildFunction(const Graph& graph, const FunctionOptions& options,
+                                           const PassContext& context, KernelPool& pool) {
   return FunctionBuilder(graph, options, context, pool).Build();
 }
 

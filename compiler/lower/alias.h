@@ -12,7 +12,8 @@ enum class NodeKind : uint8_t {
   kExternal,   // no meaning, or no way to compute it here: operands and results are tensors in memory
   kView,       // results are views of argument 0
   kPointwise,  // `lower`, with tensor operands
-  kCreation,   // `lower`, from sizes and numbers alone (a few creations deep): reads no memory, so computed wherever it is read
+  kCreation,   // `lower`, from sizes and numbers alone (a few creations deep): reads no memory, so computed wherever it
+               // is read
   kReduction,  // `reduce`
 };
 

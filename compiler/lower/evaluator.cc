@@ -13,7 +13,8 @@ constexpr int kMaxDepth = 2000;
 
 }  // namespace
 
-Evaluator::Evaluator(const Graph& graph, const Aliases& aliases, loop::Builder& b, const absl::flat_hash_set<NodeId>& local)
+Evaluator::Evaluator(const Graph& graph, const Aliases& aliases, loop::Builder& b,
+                     const absl::flat_hash_set<NodeId>& local)
     : graph_(graph), syms_(graph.syms()), aliases_(aliases), b_(b), local_(local) {
   OpenScope();
 }
@@ -57,7 +58,8 @@ loop::ValueId Evaluator::Compute(NodeId n, size_t result, const Index& index, lo
   const Node& node = graph_.nodes()[n];
   const DType type = graph_.type(node.first_result + result)->dtype;
   if (node.def->lower == nullptr || depth_ >= kMaxDepth) {
-    Fail(absl::InternalError(absl::StrCat("node ", n, " (", graph_.op_name(node).name, ") is read where it is not computed")));
+    Fail(absl::InternalError(
+        absl::StrCat("node ", n, " (", graph_.op_name(node).name, ") is read where it is not computed")));
     return b_.Const(type, 0);
   }
   ++depth_;
@@ -66,8 +68,8 @@ loop::ValueId Evaluator::Compute(NodeId n, size_t result, const Index& index, lo
   Results results = node.def->lower(element);
   --depth_;
   if (results.size() != node.num_results) {
-    Fail(absl::InternalError(absl::StrCat("record ", graph_.op_name(node).name, " computes ", results.size(), " results, not ",
-                                          node.num_results)));
+    Fail(absl::InternalError(absl::StrCat("record ", graph_.op_name(node).name, " computes ", results.size(),
+                                          " results, not ", node.num_results)));
     return b_.Const(type, 0);
   }
   for (uint32_t r = 0; r < node.num_results; ++r) {
@@ -93,11 +95,17 @@ void Evaluator::Store(ValueId value, const Index& index, loop::ValueId element) 
   b_.Store(BufferOf(value, loop::Access::kWrite), Dot(syms_, index, graph_.type(value)->strides), element);
 }
 
+loop::BufferId Evaluator::AddPartial(uint32_t partial, DType dtype, Sym elements, loop::Access access) {
+  buffers_.push_back({.partial = partial});
+  b_.kernel().buffers.push_back({.dtype = dtype, .size = elements, .access = access});
+  return static_cast<loop::BufferId>(buffers_.size() - 1);
+}
+
 loop::BufferId Evaluator::BufferOf(ValueId root, loop::Access access) {
-  const auto [it, added] = buffer_of_.try_emplace(root, static_cast<loop::BufferId>(roots_.size()));
+  const auto [it, added] = buffer_of_.try_emplace(root, static_cast<loop::BufferId>(buffers_.size()));
   if (added) {
     const TensorType& type = *graph_.type(root);
-    roots_.push_back(root);
+    buffers_.push_back({.root = root});
     b_.kernel().buffers.push_back({.dtype = type.dtype, .size = StorageSize(syms_, type), .access = access});
   }
   return it->second;

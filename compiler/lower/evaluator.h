@@ -13,17 +13,20 @@
 #include "compiler/loop/builder.h"
 #include "compiler/lower/alias.h"
 #include "compiler/lower/index.h"
+#include "compiler/lower/nest.h"
 #include "compiler/ops/op_def.h"
 
 namespace kiln {
 
-// Writes into one kernel. A value that the kernel computes (`local` nodes, and creations) is computed at the index asked for, once in
-// each scope; any other is loaded from its root's buffer, which becomes one of the kernel's. Errors are kept in status().
+// Writes into one kernel. A value that the kernel computes (`local` nodes, and creations) is computed at the index
+// asked for, once in each scope; any other is loaded from its root's buffer, which becomes one of the kernel's. Errors
+// are kept in status().
 class Evaluator {
  public:
   Evaluator(const Graph& graph, const Aliases& aliases, loop::Builder& b, const absl::flat_hash_set<NodeId>& local);
 
-  // The element of `value` at `index`, in the value's own dtype. Where `mask` is false nothing is read, and the element is 0.
+  // The element of `value` at `index`, in the value's own dtype. Where `mask` is false nothing is read, and the element
+  // is 0.
   loop::ValueId At(ValueId value, const Index& index, loop::ValueId mask = loop::kNone);
   // Makes `element` what At gives for `value` at `index` until the current scope closes.
   void Define(ValueId value, const Index& index, loop::ValueId element);
@@ -33,7 +36,10 @@ class Evaluator {
   void OpenScope() { scopes_.emplace_back(); }
   void CloseScope() { scopes_.pop_back(); }
 
-  std::span<const ValueId> buffers() const { return roots_; }  // root of each global buffer
+  // A buffer of partial results.
+  loop::BufferId AddPartial(uint32_t partial, DType dtype, Sym elements, loop::Access access);
+
+  std::span<const KernelBuffer> buffers() const { return buffers_; }  // of each global buffer
   const absl::Status& status() const { return status_; }
 
  private:
@@ -55,7 +61,7 @@ class Evaluator {
   loop::Builder& b_;
   const absl::flat_hash_set<NodeId>& local_;
   std::vector<absl::flat_hash_map<Key, loop::ValueId>> scopes_;
-  std::vector<ValueId> roots_;
+  std::vector<KernelBuffer> buffers_;
   absl::flat_hash_map<ValueId, loop::BufferId> buffer_of_;
   absl::Status status_;
   int depth_ = 0;

@@ -20,8 +20,8 @@ Index Unravel(SymContext& syms, Sym linear, std::span<const Sym> sizes);
 Index Reindex(SymContext& syms, std::span<const Sym> index, std::span<const Sym> from, std::span<const Sym> to);
 // sum of index[d] * strides[d]
 Sym Dot(SymContext& syms, std::span<const Sym> index, std::span<const Sym> strides);
-// The index into an operand of `sizes` that PyTorch's broadcasting reads for `index` of a result: right-aligned, 0 where the
-// operand's size is 1 and the result's is not known to be.
+// The index into an operand of `sizes` that PyTorch's broadcasting reads for `index` of a result: right-aligned, 0
+// where the operand's size is 1 and the result's is not known to be.
 Index BroadcastIndex(SymContext& syms, std::span<const Sym> index, std::span<const Sym> sizes);
 // Elements a buffer needs so that every index of `type` lies in it: 1 + sum of (size - 1) * stride, 0 if any size is 0.
 Sym StorageSize(SymContext& syms, const TensorType& type);

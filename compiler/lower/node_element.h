@@ -12,11 +12,13 @@ namespace kiln {
 
 class NodeElement : public Element {
  public:
-  // Gives the element of `value` at `index` in its own dtype; where `mask` (unless kNone) is false, 0 and reads nothing.
+  // Gives the element of `value` at `index` in its own dtype; where `mask` (unless kNone) is false, 0 and reads
+  // nothing.
   using Read = std::function<loop::ValueId(ValueId value, const Index& index, loop::ValueId mask)>;
 
   // Everything given outlives this. `mask`, if any, holds for every read.
-  NodeElement(const Graph& graph, const Node& node, const Index& index, loop::ValueId mask, loop::Builder& b, Read read);
+  NodeElement(const Graph& graph, const Node& node, const Index& index, loop::ValueId mask, loop::Builder& b,
+              Read read);
 
   loop::Builder& b() override { return b_; }
   const Call& call() const override { return call_; }

@@ -1,8 +1,11 @@
 #include "compiler/schedule/choose.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
+
+#include "compiler/lower/index.h"
 
 namespace kiln {
 namespace {
@@ -11,6 +14,11 @@ namespace {
 constexpr int64_t kBlock = 4096;
 // Rows up to this long are not cut into blocks.
 constexpr int64_t kWholeRow = 16384;
+// Reductions over more points than this are cut into chunks, where there are few results, or columns of up to kMaxKept:
+// each chunk's accumulators stay in the first-level cache.
+constexpr int64_t kLarge = 65536;
+constexpr int64_t kFewRows = 8;
+constexpr int64_t kMaxKept = 4096;
 
 class Chooser {
  public:
@@ -20,9 +28,18 @@ class Chooser {
   Schedule Choose() {
     Schedule s;
     const std::vector<int> order = Order();
+    if (Any(group_.sunk)) {
+      SinkOutside(s, order, group_.sunk);
+      return s;
+    }
     std::vector<int> outer, reduced;
     for (const int d : order) (group_.reduced[d] ? reduced : outer).push_back(d);
-    s.columns = !reduced.empty() && !outer.empty() && !group_.reduced[order.back()];
+    const bool columns = !reduced.empty() && !outer.empty() && !group_.reduced[order.back()];
+    if (columns && CanSink() && IsLarge() && Kept(group_.reduced) <= kMaxKept) {
+      SinkOutside(s, order, group_.reduced);
+      return s;
+    }
+    s.columns = columns;
     for (const auto* part : {&outer, &reduced}) {
       for (std::vector<int>& dims : Merge(*part)) s.dims.push_back(std::move(dims));
       if (part == &outer) s.num_outer = static_cast<int>(s.dims.size());
@@ -30,10 +47,49 @@ class Chooser {
     s.width = Width(s);
     if (!reduced.empty() && !s.columns) s.accumulators = 4;
     s.block = Block(s);
+    if (!reduced.empty() && !s.columns && CanSink() && IsLarge() && Kept(group_.reduced) <= kFewRows)
+      s.sink = Schedule::Sink::kInside;
     return s;
   }
 
  private:
+  static bool Any(const std::vector<bool>& mask) { return std::find(mask.begin(), mask.end(), true) != mask.end(); }
+
+  // Nothing at full points waits for the reductions.
+  bool CanSink() const {
+    for (const GroupNode& at : group_.nodes) {
+      if (at.phase > 1 || (at.place == Place::kFull && at.phase > 0)) return false;
+    }
+    return true;
+  }
+
+  // Not known to be too small to be cut into chunks.
+  bool IsLarge() {
+    const std::optional<int64_t> points = syms_.AsConst(NumElements(syms_, group_.space));
+    return !points || *points > kLarge;
+  }
+
+  // Points of the dims that `folded` leaves; very many where that is not known.
+  int64_t Kept(const std::vector<bool>& folded) {
+    Sym count = syms_.Const(1);
+    for (size_t d = 0; d < folded.size(); ++d) {
+      if (!folded[d]) count = syms_.Mul(count, group_.space[d]);
+    }
+    return syms_.AsConst(count).value_or(std::numeric_limits<int64_t>::max());
+  }
+
+  // One loop over the sunk dims, in it those over the others.
+  void SinkOutside(Schedule& s, const std::vector<int>& order, const std::vector<bool>& sunk) {
+    std::vector<int> outer, kept;
+    for (const int d : order) (sunk[d] ? outer : kept).push_back(d);
+    s.sink = Schedule::Sink::kOutside;
+    s.dims = Merge(kept);
+    s.width = Width(s);
+    if (Any(group_.reduced) && sunk != group_.reduced) s.accumulators = 4;
+    s.dims.insert(s.dims.begin(), std::move(outer));
+    s.num_outer = 1;
+  }
+
   Var AxisOf(int d) const { return *syms_.AsVar(probe_.axes[d]); }
 
   // Stride of an access along dim d: nothing if it is not affine in it.
@@ -52,7 +108,8 @@ class Chooser {
       for (const MemoryAccess& access : probe_.accesses) {
         if (access.root == kNoValue || access.store != store) continue;
         int steps = 0;
-        for (size_t d = 0; d < group_.space.size(); ++d) steps += syms_.Mentions(access.index, AxisOf(static_cast<int>(d)));
+        for (size_t d = 0; d < group_.space.size(); ++d)
+          steps += syms_.Mentions(access.index, AxisOf(static_cast<int>(d)));
         if (steps > most) {
           most = steps;
           main = &access;
@@ -77,7 +134,8 @@ class Chooser {
       if (!fixed || *fixed == 0) return order;
       stride[d] = *fixed;
     }
-    std::sort(order.begin(), order.end(), [&](int a, int b) { return std::pair(stride[b], a) < std::pair(stride[a], b); });
+    std::sort(order.begin(), order.end(),
+              [&](int a, int b) { return std::pair(stride[b], a) < std::pair(stride[a], b); });
     return order;
   }
 
@@ -121,7 +179,7 @@ class Chooser {
   }
 
   int64_t Block(const Schedule& s) {
-    if (s.dims.empty() || (group_.has_reduction() && !s.columns)) return 0;
+    if (s.dims.empty() || (Any(group_.reduced) && !s.columns)) return 0;
     if (s.columns) return s.width;
     const std::optional<int64_t> inner = syms_.AsConst(Extent(s.dims.back()));
     const bool alone = s.dims.size() == 1;

@@ -11,8 +11,8 @@ struct ScheduleTarget {
   uint32_t vector_bytes = 32;
 };
 
-// Deterministic. Loops follow memory: dims in the order of the main access's strides, merged where every access steps through
-// them as through one. Test: choose_test.cc.
+// Deterministic. Loops follow memory: dims in the order of the main access's strides, merged where every access steps
+// through them as through one. Test: choose_test.cc.
 Schedule ChooseSchedule(const Graph& graph, const Group& group, const Probe& probe, const ScheduleTarget& target);
 
 }  // namespace kiln

@@ -1,12 +1,13 @@
 // Fusion: which nodes of a graph are computed together, in one kernel.
 //
-// Legality is decided here, by shapes and index maps alone: no operator's name, no cost. A group is a set of nodes over one
-// iteration space in which every element that one node reads of another stands at the reader's own position (through any chain of
-// views), so that it stays in a register. Reductions over the same dims of the space belong too, with the nodes that produce their
-// operand, the nodes over the reduced space, and nodes over the full space that read the reduced results (a further phase).
+// Legality is decided here, by shapes and index maps alone: no operator's name, no cost. A group is a set of nodes over
+// one iteration space in which every element that one node reads of another stands at the reader's own position
+// (through any chain of views), so that it stays in a register. Reductions over the same dims of the space belong too,
+// with the nodes that produce their operand, the nodes over the reduced space, and nodes over the full space that read
+// the reduced results (a further phase).
 //
-// Acyclic by levels: each group and external call has a level, every edge goes to a strictly higher one, and a node joins or merges
-// groups only where that stays true. Near-linear: a group's size is bounded, and so is each look at it.
+// Acyclic by levels: each group and external call has a level, every edge goes to a strictly higher one, and a node
+// joins or merges groups only where that stays true. Near-linear: a group's size is bounded, and so is each look at it.
 #pragma once
 
 #include <vector>

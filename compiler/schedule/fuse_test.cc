@@ -70,9 +70,8 @@ class Maker {
     for (const GraphInput& input : (*graph)->inputs()) {
       if (input.value == kNoValue) continue;
       const TensorType& type = *(*graph)->type(input.value);
-      const int64_t n = *(*graph)->syms().Eval(StorageSize((*graph)->syms(), type), [&](Var v) -> std::optional<int64_t> {
-        return sizes[v.index];
-      });
+      const int64_t n = *(*graph)->syms().Eval(StorageSize((*graph)->syms(), type),
+                                               [&](Var v) -> std::optional<int64_t> { return sizes[v.index]; });
       std::string bytes(n * ByteSize(type.dtype), '\0');
       for (int64_t i = 0; i < n; ++i) {
         const float x = std::uniform_real_distribution<float>(-2, 2)(random);
@@ -96,7 +95,8 @@ class Maker {
     return run;
   }
 
-  static void Compare(const std::string& want, const std::string& got, double tolerance, const std::vector<std::string>& kernels) {
+  static void Compare(const std::string& want, const std::string& got, double tolerance,
+                      const std::vector<std::string>& kernels) {
     ASSERT_EQ(want.size(), got.size());
     if (tolerance == 0) {
       EXPECT_TRUE(want == got) << kernels.back();
@@ -246,9 +246,101 @@ TEST(Fuse, NoCycleThroughAnotherGroup) {
   Maker m;
   const ValueId x = m.In({8, 16});
   const ValueId e = m.Op("exp", x);
-  const ValueId t = m.Op("exp", m.Op("t", e));          // another space
+  const ValueId t = m.Op("exp", m.Op("t", e));  // another space
   const ValueId back = m.Op("neg", m.Op("t", t));
   m.Check({m.Add(e, back)});
+}
+
+// y = x * mean over the row, its column sums, and those of x.
+GraphRun RowsAndColumns(Sym rows, std::vector<int64_t> sizes = {}, Maker m = {}) {
+  const Sym columns = m.C(96);
+  const ValueId x = m.In({rows, columns}), w = m.In({columns});
+  const ValueId mean = m.Op("mean_dim", {Arg{ValueRef{x}}, m.Dims({1}), Arg{true}, Arg{}});
+  const ValueId y = m.Op("mul", m.Op("mul", x, mean), w);
+  const ValueId sum_y = m.Op("sum_dim", {Arg{ValueRef{y}}, m.Dims({0}), Arg{false}, Arg{}});
+  const ValueId sum_x = m.Op("sum_dim", {Arg{ValueRef{x}}, m.Dims({0}), Arg{true}, Arg{}});
+  return m.Check({y, m.Op("neg", sum_y), sum_x}, std::move(sizes), 2e-5);
+}
+
+TEST(Fuse, RowAndColumnReductionsOfAFewRowsAreOneKernel) {
+  Maker m;
+  const GraphRun run = RowsAndColumns(m.C(20), {}, m);
+  ASSERT_EQ(run.kernels.size(), 1u);
+  EXPECT_EQ(run.schedules[0].sink, Schedule::Sink::kOutside);
+}
+
+TEST(Fuse, RowAndColumnReductionsOfManyRowsLeavePartialResults) {
+  Maker m;
+  EXPECT_EQ(RowsAndColumns(m.C(700), {}, m).kernels.size(), 2u);
+}
+
+TEST(Fuse, RowAndColumnReductionsOfAnyNumberOfRows) {
+  for (const int64_t n : {0, 1, 50, 400}) {
+    Maker m;
+    const Sym rows = m.b.syms().Size(0, {0, 1000000});
+    EXPECT_EQ(RowsAndColumns(rows, {n}, m).kernels.size(), 2u) << n;
+  }
+}
+
+TEST(Fuse, ColumnSumsFirstThenTheRowsThatReadTheSame) {
+  // The column sums have a group of their own when the rows come: siblings, since both read all of x.
+  Maker m;
+  const ValueId x = m.In({10, 12, 32});
+  const ValueId sum = m.Op("sum_dim", {Arg{ValueRef{x}}, m.Dims({0, 1}), Arg{false}, Arg{}});
+  const ValueId flat = m.View(x, {m.C(120), m.C(32)});
+  const ValueId largest = m.Op("amax", {Arg{ValueRef{flat}}, m.Dims({1}), Arg{true}});
+  const GraphRun run = m.Check({m.Op("exp", sum), m.Op("sub", flat, largest, {m.I(1)})}, {}, 1e-5);
+  EXPECT_EQ(run.kernels.size(), 1u);
+  EXPECT_EQ(run.schedules[0].sink, Schedule::Sink::kOutside);
+}
+
+TEST(Fuse, ManyRowsAreSummedInChunks) {
+  Maker m;
+  const ValueId x = m.In({1200, 70});
+  const ValueId e = m.Op("exp", x);
+  const GraphRun run = m.Check({e, m.Op("sum_dim", {Arg{ValueRef{e}}, m.Dims({0}), Arg{false}, Arg{}})}, {}, 1e-5);
+  ASSERT_EQ(run.kernels.size(), 2u);
+  EXPECT_EQ(run.schedules[0].sink, Schedule::Sink::kOutside);
+}
+
+TEST(Fuse, LongRowsAreFoldedInChunks) {
+  for (const auto& dims : std::vector<std::vector<int64_t>>{{100003}, {3, 40001}, {2, 3, 40000}}) {
+    Maker m;
+    const ValueId x = m.In(dims);
+    const ValueId e = m.Op("exp", x);
+    const int64_t last = static_cast<int64_t>(dims.size()) - 1;
+    const ValueId sum = m.Op("sum_dim", {Arg{ValueRef{e}}, m.Dims({last}), Arg{true}, Arg{}});
+    const ValueId mean = m.Op("mean_dim", {Arg{ValueRef{x}}, m.Dims({last}), Arg{false}, Arg{}});
+    const GraphRun run = m.Check({e, m.Op("log", sum), mean}, {}, 1e-4);
+    ASSERT_EQ(run.kernels.size(), 2u);
+    EXPECT_EQ(run.schedules[0].sink, Schedule::Sink::kInside);
+  }
+}
+
+TEST(Fuse, LongRowIsReadAgainByAKernelOfItsOwn) {
+  Maker m;
+  const ValueId x = m.In({2, 50000});
+  const ValueId sum = m.Op("sum_dim", {Arg{ValueRef{x}}, m.Dims({1}), Arg{true}, Arg{}});
+  EXPECT_EQ(m.Check({m.Op("div", x, sum)}, {}, 1e-3).kernels.size(), 1u);
+  Maker longer;
+  const ValueId y = longer.In({2, 90000});
+  const ValueId total = longer.Op("sum_dim", {Arg{ValueRef{y}}, longer.Dims({1}), Arg{true}, Arg{}});
+  EXPECT_EQ(longer.Check({longer.Op("div", y, total)}, {}, 1e-2).kernels.size(), 3u);
+}
+
+TEST(Fuse, FewRowsOfColumnsArePassedTwice) {
+  Maker m;
+  const ValueId x = m.In({30, 100});
+  const ValueId largest = m.Op("amax", {Arg{ValueRef{x}}, m.Dims({0}), Arg{true}});
+  const ValueId e = m.Op("exp", m.Op("sub", x, largest, {m.I(1)}));
+  const ValueId sum = m.Op("sum_dim", {Arg{ValueRef{e}}, m.Dims({0}), Arg{true}, Arg{}});
+  EXPECT_EQ(m.Check({m.Op("div", e, sum)}, {}, 1e-5).kernels.size(), 1u);
+}
+
+TEST(Fuse, SmallIndependentKernelsAreOne) {
+  Maker m;
+  const ValueId x = m.In({6, 50}), y = m.In({300});
+  EXPECT_EQ(m.Check({m.Op("exp", x), m.Op("neg", y)}).kernels.size(), 1u);
 }
 
 }  // namespace

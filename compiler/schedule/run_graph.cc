@@ -51,29 +51,47 @@ class Runner {
     absl::StatusOr<Probe> probe = ProbeGroup(graph_, aliases_, group);
     if (!probe.ok()) return probe.status();
     run_.schedules.push_back(ChooseSchedule(graph_, group, *probe, options_.target));
-    absl::StatusOr<LoweredKernel> lowered = LowerGroup(graph_, aliases_, group, run_.schedules.back());
+    absl::StatusOr<LoweredGroup> lowered = LowerGroup(graph_, aliases_, group, run_.schedules.back());
     if (!lowered.ok()) return lowered.status();
-    run_.kernels.push_back(loop::ToText(lowered->kernel));
-    if (absl::Status status = loop::Verify(lowered->kernel); !status.ok()) {
-      return absl::InternalError(absl::StrCat(std::string(status.message()), "\n", run_.kernels.back()));
-    }
     for (const ValueId v : group.outputs) {
       absl::StatusOr<int64_t> elements = Value(StorageSize(graph_.syms(), *graph_.type(v)));
       if (!elements.ok()) return elements.status();
       memory_[v].assign(std::max<int64_t>(*elements, 0) * ByteSize(graph_.type(v)->dtype), '\xcd');
     }
+    std::vector<std::string> partials;
+    for (const LoweredGroup::Partial& partial : lowered->partials) {
+      absl::StatusOr<int64_t> elements = Value(partial.elements);
+      if (!elements.ok()) return elements.status();
+      partials.emplace_back(std::max<int64_t>(*elements, 0) * ByteSize(partial.dtype), '\xcd');
+    }
+    for (const LoweredKernel& kernel : lowered->kernels) {
+      if (absl::Status status = RunOne(kernel, partials); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status RunOne(const LoweredKernel& lowered, std::vector<std::string>& partials) {
+    run_.kernels.push_back(loop::ToText(lowered.kernel));
+    if (absl::Status status = loop::Verify(lowered.kernel); !status.ok()) {
+      return absl::InternalError(absl::StrCat(std::string(status.message()), "\n", run_.kernels.back()));
+    }
     std::vector<loop::BufferArg> args;
-    for (const ValueId root : lowered->buffers) {
-      args.push_back({memory_[root].data(), static_cast<int64_t>(memory_[root].size()) / ByteSize(graph_.type(root)->dtype)});
+    size_t next = 0;
+    for (const KernelBuffer& buffer : lowered.buffers) {
+      std::string& memory = buffer.root != kNoValue ? memory_[buffer.root] : partials[buffer.partial];
+      args.push_back(
+          {memory.data(), static_cast<int64_t>(memory.size()) / ByteSize(lowered.kernel.buffers[next++].dtype)});
     }
     std::vector<int64_t> sizes;
-    for (const Sym s : lowered->sizes) {
+    for (const Sym s : lowered.sizes) {
       absl::StatusOr<int64_t> size = Value(s);
       if (!size.ok()) return size.status();
       sizes.push_back(*size);
     }
-    absl::StatusOr<loop::RunStats> stats = loop::Interpret(lowered->kernel, args, sizes);
-    if (!stats.ok()) return absl::Status(stats.status().code(), absl::StrCat(std::string(stats.status().message()), "\n", run_.kernels.back()));
+    absl::StatusOr<loop::RunStats> stats = loop::Interpret(lowered.kernel, args, sizes);
+    if (!stats.ok())
+      return absl::Status(stats.status().code(),
+                          absl::StrCat(std::string(stats.status().message()), "\n", run_.kernels.back()));
     if (stats->error != 0) return absl::OutOfRangeError("index out of range");
     for (const uint64_t n : stats->reads) run_.reads += n;
     for (const uint64_t n : stats->writes) run_.writes += n;

@@ -1,4 +1,5 @@
-// Runs a graph without external calls on host arrays, kernel by kernel, through the loop interpreter: for tests and kiln-opt.
+// Runs a graph without external calls on host arrays, kernel by kernel, through the loop interpreter: for tests and
+// kiln-opt.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +14,9 @@
 namespace kiln {
 
 struct RunGraphOptions {
-  FusionLimits limits;           // group_nodes = 1: every node alone, rounded and stored: the specified sequence
+  FusionLimits limits;  // group_nodes = 1: every node alone, rounded and stored: the specified sequence
   ScheduleTarget target;
-  std::vector<int64_t> sizes;    // value of each size variable
+  std::vector<int64_t> sizes;  // value of each size variable
 };
 
 struct GraphRun {
@@ -26,6 +27,7 @@ struct GraphRun {
 };
 
 // `inputs`: the storage of each tensor input, in order. InvalidArgument if the graph makes an external call.
-absl::StatusOr<GraphRun> RunGraph(const Graph& graph, std::vector<std::string> inputs, const RunGraphOptions& options = {});
+absl::StatusOr<GraphRun> RunGraph(const Graph& graph, std::vector<std::string> inputs,
+                                  const RunGraphOptions& options = {});
 
 }  // namespace kiln

@@ -120,9 +120,10 @@ absl::Status ShowKernel(const loop::Kernel& given, const Flags& flags) {
 }
 
 void ShowGroup(const Graph& graph, const Group& group, const Schedule& schedule) {
+  static constexpr const char* kPlaces[] = {"full ", "outer ", "kept "};
   std::cout << "# kernel: " << schedule.ToString() << "\n";
   for (const GroupNode& node : group.nodes) {
-    std::cout << "#   " << (node.full ? "full " : "outer ") << node.phase << ": "
+    std::cout << "#   " << kPlaces[static_cast<int>(node.place)] << node.phase << ": "
               << PrintNode(graph, graph.nodes()[node.node]) << "\n";
   }
 }
@@ -145,9 +146,11 @@ absl::Status ShowKernels(const Graph& graph, const Flags& flags) {
         ChooseSchedule(graph, group, *probe, {.vector_bytes = static_cast<uint32_t>(machine->vector_bytes)});
     ShowGroup(graph, group, schedule);
     if (flags.stop_after == "fuse") continue;
-    absl::StatusOr<LoweredKernel> lowered = LowerGroup(graph, aliases, group, schedule);
+    absl::StatusOr<LoweredGroup> lowered = LowerGroup(graph, aliases, group, schedule);
     if (!lowered.ok()) return lowered.status();
-    if (absl::Status status = ShowKernel(lowered->kernel, flags); !status.ok()) return status;
+    for (const LoweredKernel& kernel : lowered->kernels) {
+      if (absl::Status status = ShowKernel(kernel.kernel, flags); !status.ok()) return status;
+    }
   }
   return absl::OkStatus();
 }

@@ -1,0 +1,167 @@
+// The phases of a kernel: what is computed in which loop.
+#include <algorithm>
+#include <utility>
+
+#include "compiler/lower/group_lowering.h"
+
+namespace kiln {
+
+using loop::AxisKind;
+
+// Index into a tensor of `sizes` at the current point of the dims that count for `place`.
+Index GroupLowering::Here(Place place, std::span<const Sym> sizes) {
+  Index from, index;
+  for (size_t d = 0; d < group_.space.size(); ++d) {
+    if (place == Place::kOuter && group_.reduced[d]) continue;
+    if (place == Place::kKept && group_.sunk[d]) continue;
+    from.push_back(group_.space[d]);
+    index.push_back(at_[d]);
+  }
+  return Reindex(syms_, index, from, sizes);
+}
+
+void GroupLowering::RunPhases() {
+  uint32_t last = 0;
+  for (const GroupNode& at : group_.nodes) last = std::max(last, at.phase);
+  for (uint32_t phase = 0; phase <= last; ++phase) {
+    OuterNodes(phase);
+    Loop(phase);
+  }
+}
+
+// Outer nodes that can be computed before loop `phase`, and stores of theirs.
+void GroupLowering::OuterNodes(uint32_t phase) {
+  for (const GroupNode& at : group_.nodes) {
+    if (at.place == Place::kOuter && at.phase == phase) StoreOutputs(at, /*compute=*/!IsReduction(at.node));
+  }
+}
+
+void GroupLowering::StoreOutputs(const GroupNode& at, bool compute) {
+  const Node& node = graph_.nodes()[at.node];
+  for (uint32_t r = 0; r < node.num_results; ++r) {
+    const ValueId v = node.first_result + r;
+    if (graph_.type(v) == nullptr) continue;
+    const bool output = IsOutput(v);
+    if (!output && !compute) continue;
+    const Index index = Here(at.place, graph_.type(v)->sizes);
+    const loop::ValueId element = e_->At(v, index);
+    if (output) e_->Store(v, index, element);
+  }
+}
+
+// Full nodes whose outputs loop `phase` stores, and the reductions that it folds.
+void GroupLowering::Loop(uint32_t phase) {
+  std::vector<GroupNode> stores;
+  std::vector<Fold> folds;
+  for (const GroupNode& at : group_.nodes) {
+    if (at.place == Place::kFull && at.phase == phase && HasOutput(at.node)) stores.push_back(at);
+    if (at.place == Place::kOuter && IsReduction(at.node) && at.phase == phase + 1) {
+      folds.push_back(MakeFold(at.node));
+      folds.back().init = folds.back().spec.init(*b_);
+    }
+  }
+  const std::vector<Fold> sinks = SinksOf(phase);
+  if (stores.empty() && folds.empty() && sinks.empty()) return;
+  if (!folds.empty() || (!sinks.empty() && schedule_.sink == Schedule::Sink::kInside)) {
+    FoldLoop(stores, folds, sinks);
+  } else {
+    PlainLoop(stores, sinks);
+  }
+}
+
+void GroupLowering::PlainLoop(const std::vector<GroupNode>& stores, std::span<const Fold> sinks) {
+  const int depth = open_;
+  if (!probing()) OpenInner(std::span(schedule_.dims).subspan(NumOuter()));
+  for (const GroupNode& at : stores) StoreOutputs(at, /*compute=*/true);
+  for (const Fold& sink : sinks) Sink(sink);
+  CloseLoops(depth);
+}
+
+GroupLowering::Fold GroupLowering::MakeFold(NodeId n) {
+  return {.node = n, .spec = graph_.nodes()[n].def->reduce(Call(graph_, graph_.nodes()[n]))};
+}
+
+// All reductions of one loop are one tuple.
+loop::Builder::Combine GroupLowering::CombineAll(std::span<const Fold> folds) {
+  return [folds](loop::Builder& b, std::span<const loop::ValueId> x, std::span<const loop::ValueId> y) {
+    Values all;
+    for (const Fold& fold : folds) {
+      const size_t first = all.size(), width = fold.init.size();
+      const Values part = fold.spec.combine(b, x.subspan(first, width), y.subspan(first, width));
+      all.insert(all.end(), part.begin(), part.end());
+    }
+    return all;
+  };
+}
+
+// Either the sinks are folded here, in registers (kInside: there are no row reductions), or they go to memory on the
+// way.
+void GroupLowering::FoldLoop(const std::vector<GroupNode>& stores, std::span<const Fold> folds,
+                             std::span<const Fold> sinks) {
+  const bool inside = schedule_.sink == Schedule::Sink::kInside;
+  const std::span<const Fold> here = inside ? sinks : folds;
+  Values init;
+  for (const Fold& fold : here) init.insert(init.end(), fold.init.begin(), fold.init.end());
+  const Values totals = FoldDims(probing() ? 0 : NumOuter(), init, CombineAll(here), [&] {
+    for (const GroupNode& at : stores) StoreOutputs(at, /*compute=*/true);
+    if (!inside) {
+      for (const Fold& sink : sinks) Sink(sink);
+    }
+    Values tuple;
+    for (const Fold& fold : here) {
+      const Values part = Lift(fold);
+      tuple.insert(tuple.end(), part.begin(), part.end());
+    }
+    return tuple;
+  });
+  if (inside) return StorePartials(sinks, totals);
+  size_t first = 0;
+  for (const Fold& fold : folds) {
+    Results(fold, std::span(totals).subspan(first, fold.init.size()), Place::kOuter);
+    first += fold.init.size();
+  }
+}
+
+GroupLowering::Values GroupLowering::Lift(const Fold& fold) {
+  const Call call(graph_, graph_.nodes()[fold.node]);
+  const loop::ValueId element = e_->At(call.value(0), Here(Place::kFull, call.type(0).sizes));
+  return fold.spec.lift(*b_, b_->Cast(fold.spec.accumulate, element));
+}
+
+// Loops over dims[i …], the reduced ones.
+GroupLowering::Values GroupLowering::FoldDims(size_t i, std::span<const loop::ValueId> init,
+                                              const loop::Builder::Combine& combine,
+                                              const std::function<Values()>& body) {
+  if (probing() || i == schedule_.dims.size()) return body();
+  const bool vector = !schedule_.columns && i + 1 == schedule_.dims.size() && schedule_.width > 1;
+  Sym extent = Extent(schedule_.dims[i]), base = syms_.Const(0);
+  if (schedule_.sink == Schedule::Sink::kInside && i == NumOuter()) {
+    base = syms_.Mul(chunk_, chunk_length_);
+    extent = ChunkExtent(extent);
+  }
+  const Sym axis = b_->BeginReduce(vector ? AxisKind::kVector : AxisKind::kSerial, extent, vector ? schedule_.width : 1,
+                                   vector ? schedule_.accumulators : 1, init);
+  SetIndex(schedule_.dims[i], syms_.Add(base, axis));
+  e_->OpenScope();
+  const Values yields = FoldDims(i + 1, init, combine, body);
+  e_->CloseScope();
+  return b_->EndReduce(yields, combine);
+}
+
+// Makes a reduction's results known at the current point of the dims that it does not fold.
+void GroupLowering::Results(const Fold& fold, std::span<const loop::ValueId> totals, Place place) {
+  const Node& node = graph_.nodes()[fold.node];
+  Sym count = syms_.Const(1);
+  for (size_t d = 0; d < group_.space.size(); ++d) {
+    if ((place == Place::kKept ? group_.sunk : group_.reduced)[d]) count = syms_.Mul(count, group_.space[d]);
+  }
+  const Values results = fold.spec.finish(*b_, totals, count);
+  for (uint32_t r = 0; r < node.num_results && r < results.size(); ++r) {
+    const ValueId v = node.first_result + r;
+    if (graph_.type(v) == nullptr) continue;
+    const TensorType& type = *graph_.type(v);
+    e_->Define(v, Here(place, type.sizes), b_->Cast(type.dtype, results[r]));
+  }
+}
+
+}  // namespace kiln

@@ -1,0 +1,200 @@
+// Reductions along the loops: partial results of chunks, and their folding.
+#include <utility>
+
+#include "compiler/lower/group_lowering.h"
+
+namespace kiln {
+
+using loop::AxisKind;
+
+void GroupLowering::FindSinks() {
+  for (const GroupNode& at : group_.nodes) {
+    if (at.place == Place::kKept && IsReduction(at.node)) sinks_.emplace_back(MakeFold(at.node), at.phase);
+  }
+}
+
+std::vector<GroupLowering::Fold> GroupLowering::SinksOf(uint32_t phase) const {
+  std::vector<Fold> sinks;
+  for (const auto& [fold, at] : sinks_) {
+    if (at == phase) sinks.push_back(fold);
+  }
+  return sinks;
+}
+
+// The loop dims that are not sunk.
+std::span<const std::vector<int>> GroupLowering::KeptDims() const {
+  const std::span<const std::vector<int>> dims(schedule_.dims);
+  if (stage_ == Stage::kFinish) return dims;
+  return schedule_.sink == Schedule::Sink::kInside ? dims.first(NumOuter()) : dims.subspan(NumOuter());
+}
+
+Sym GroupLowering::NumKept() {
+  Sym count = syms_.Const(1);
+  for (size_t d = 0; d < group_.space.size(); ++d) {
+    if (!group_.sunk[d]) count = syms_.Mul(count, group_.space[d]);
+  }
+  return count;
+}
+
+// Row-major position of the current point among those of the dims that are not sunk.
+Sym GroupLowering::KeptPosition() {
+  Index index, sizes;
+  for (size_t d = 0; d < group_.space.size(); ++d) {
+    if (group_.sunk[d]) continue;
+    index.push_back(at_[d]);
+    sizes.push_back(group_.space[d]);
+  }
+  return Linearize(syms_, index, sizes);
+}
+
+// Chunks are long enough to be worth a thread's while, whole vectors where they are along the vector axis, and not too
+// many. They depend on sizes alone: the same in both kernels, and for any number of threads.
+void GroupLowering::CountChunks() {
+  Sym length = syms_.Const(1), rest = syms_.Const(1);
+  std::vector<int> loop_dim;
+  for (size_t d = 0; d < group_.space.size(); ++d) {
+    if (group_.sunk[d]) loop_dim.push_back(static_cast<int>(d));
+  }
+  const bool inside = schedule_.sink == Schedule::Sink::kInside;
+  Sym extent = Extent(loop_dim);
+  if (inside) {
+    const Sym outermost = Extent(schedule_.dims[NumOuter()]);
+    rest = syms_.Max(syms_.FloorDiv(extent, syms_.Max(outermost, syms_.Const(1))), syms_.Const(1));
+    extent = outermost;
+  } else {
+    rest = syms_.Max(NumKept(), syms_.Const(1));
+  }
+  const auto nodes = static_cast<int64_t>(group_.nodes.size());
+  const Sym work = syms_.Const(std::max<int64_t>(1, schedule_.grain_work / nodes));
+  length = syms_.Max(syms_.CeilDiv(extent, syms_.Const(schedule_.max_chunks)), syms_.CeilDiv(work, rest));
+  if (inside) {
+    const Sym round = syms_.Const(int64_t{schedule_.width} * schedule_.accumulators);
+    length = syms_.Mul(syms_.CeilDiv(length, round), round);
+  }
+  chunk_length_ = length;
+  chunks_ = syms_.CeilDiv(extent, length);
+}
+
+void GroupLowering::MakeInits() {
+  for (auto& [fold, phase] : sinks_) fold.init = fold.spec.init(*b_);
+}
+
+void GroupLowering::AddPartials(loop::Access access) {
+  MakeInits();
+  const Sym elements = syms_.Mul(chunks_, NumKept());
+  for (auto& [fold, phase] : sinks_) {
+    for (const loop::ValueId init : fold.init) {
+      const auto id = static_cast<uint32_t>(partials_.size());
+      partials_.push_back({b_->TypeOf(init), elements});
+      fold.partials.push_back(e_->AddPartial(id, b_->TypeOf(init), elements, access));
+    }
+  }
+}
+
+// Opens the parallel axis and, for kOutside, the loop along a chunk's points. Returns the parallel extent.
+Sym GroupLowering::OpenChunks() {
+  const bool inside = schedule_.sink == Schedule::Sink::kInside;
+  CountChunks();
+  std::vector<Sym> extents;
+  Sym extent = chunks_;
+  if (inside) {
+    for (const std::vector<int>& dims : KeptDims()) {
+      extents.push_back(Extent(dims));
+      extent = syms_.Mul(extent, extents.back());
+    }
+  }
+  const Sym p = Open(AxisKind::kParallel, extent, 1);
+  AddPartials(inside ? loop::Access::kWrite : loop::Access::kReadWrite);
+  if (inside) {
+    chunk_ = syms_.Mod(p, chunks_);
+    const Index outer = Unravel(syms_, syms_.FloorDiv(p, chunks_), extents);
+    for (size_t i = 0; i < outer.size(); ++i) SetIndex(schedule_.dims[i], outer[i]);
+    return extent;
+  }
+  chunk_ = p;
+  InitPartials();
+  const Sym row = Open(AxisKind::kSerial, ChunkExtent(Extent(schedule_.dims[0])), 1);
+  SetIndex(schedule_.dims[0], syms_.Add(syms_.Mul(chunk_, chunk_length_), row));
+  return extent;
+}
+
+void GroupLowering::InitPartials() {
+  const int depth = open_;
+  OpenInner(KeptDims());
+  const Sym at = syms_.Add(syms_.Mul(chunk_, NumKept()), KeptPosition());
+  for (const auto& [fold, phase] : sinks_) {
+    for (size_t k = 0; k < fold.init.size(); ++k) b_->Store(fold.partials[k], at, fold.init[k]);
+  }
+  CloseLoops(depth);
+}
+
+// Points of the current chunk of a loop dim.
+Sym GroupLowering::ChunkExtent(Sym extent) {
+  if (syms_.IsConst(chunks_, 1)) return extent;
+  if (syms_.ProvablyDivisible(extent, chunk_length_)) return chunk_length_;
+  return syms_.Min(chunk_length_, syms_.Sub(extent, syms_.Mul(chunk_, chunk_length_)));
+}
+
+// Folds the current point into the chunk's partial result in memory.
+void GroupLowering::Sink(const Fold& sink) {
+  const Values lifted = Lift(sink);
+  if (probing()) {
+    probed_[sink.node] = lifted;
+    return;
+  }
+  const Sym at = syms_.Add(syms_.Mul(chunk_, NumKept()), KeptPosition());
+  Values partial;
+  for (const loop::BufferId buffer : sink.partials) partial.push_back(b_->Load(buffer, at));
+  const Values combined = sink.spec.combine(*b_, partial, lifted);
+  for (size_t k = 0; k < combined.size(); ++k) b_->Store(sink.partials[k], at, combined[k]);
+}
+
+void GroupLowering::StorePartials(std::span<const Fold> sinks, std::span<const loop::ValueId> totals) {
+  const Sym at = syms_.Add(syms_.Mul(chunk_, NumKept()), KeptPosition());
+  size_t next = 0;
+  for (const Fold& sink : sinks) {
+    for (const loop::BufferId buffer : sink.partials) b_->Store(buffer, at, totals[next++]);
+  }
+}
+
+// At a point of the dims that are not sunk: the sinks' results, and the nodes that read them.
+void GroupLowering::FinishSinks() {
+  if (sinks_.empty()) return;
+  const Values totals = FoldPartials();
+  size_t first = 0;
+  for (const auto& [fold, phase] : sinks_) {
+    Results(fold, std::span(totals).subspan(first, fold.init.size()), Place::kKept);
+    first += fold.init.size();
+  }
+  for (const GroupNode& at : group_.nodes) {
+    if (at.place == Place::kKept) StoreOutputs(at, /*compute=*/!IsReduction(at.node));
+  }
+}
+
+GroupLowering::Values GroupLowering::FoldPartials() {
+  Values init;
+  std::vector<Fold> folds;
+  for (const auto& [fold, phase] : sinks_) {
+    folds.push_back(fold);
+    init.insert(init.end(), fold.init.begin(), fold.init.end());
+  }
+  const auto load = [&](Sym chunk) {
+    const Sym at = syms_.Add(syms_.Mul(chunk, NumKept()), KeptPosition());
+    Values tuple;
+    for (const Fold& fold : folds) {
+      for (const loop::BufferId buffer : fold.partials) tuple.push_back(b_->Load(buffer, at));
+    }
+    return tuple;
+  };
+  if (probing()) {
+    Values tuple;
+    for (const Fold& fold : folds) tuple.insert(tuple.end(), probed_[fold.node].begin(), probed_[fold.node].end());
+    return tuple;
+  }
+  if (stage_ == Stage::kMain) return load(syms_.Const(0));
+  const Sym chunk = b_->BeginReduce(AxisKind::kSerial, chunks_, 1, 1, init);
+  const Values yields = load(chunk);
+  return b_->EndReduce(yields, CombineAll(folds));
+}
+
+}  // namespace kiln

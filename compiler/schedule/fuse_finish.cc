@@ -1,0 +1,99 @@
+// What groups store, and the order of steps.
+#include <algorithm>
+#include <functional>
+#include <queue>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "compiler/schedule/fuser.h"
+
+namespace kiln {
+
+NodeId Fuser::LastNode(uint32_t i) const {
+  return items_[i].external != kNoNode ? items_[i].external : items_[i].nodes.back().node;
+}
+
+// Outputs of the groups, and the steps in dependence order; among those that are ready, the one that the graph has
+// first.
+absl::StatusOr<Fusion> Fuser::Finish() {
+  const std::vector<uint32_t> live = LiveItems();
+  MarkReadOutside();
+  Fusion fusion;
+  std::vector<uint32_t> missing(items_.size(), 0);
+  std::vector<std::vector<uint32_t>> successors(items_.size());
+  Dependences(live, successors, missing);
+  using Entry = std::pair<NodeId, uint32_t>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
+  for (const uint32_t i : live) {
+    if (missing[i] == 0) ready.push({LastNode(i), i});
+  }
+  size_t emitted = 0;
+  for (; !ready.empty(); ++emitted) {
+    const uint32_t i = ready.top().second;
+    ready.pop();
+    Emit(i, fusion);
+    for (const uint32_t s : successors[i]) {
+      if (--missing[s] == 0) ready.push({LastNode(s), s});
+    }
+  }
+  if (emitted != live.size()) return absl::InternalError("fusion made a cycle");
+  return fusion;
+}
+
+void Fuser::MarkReadOutside() {
+  for (NodeId n = 0; n < graph_.nodes().size(); ++n) {
+    const uint32_t self = ItemOf(n);
+    if (self == kNoItem) continue;
+    ForEachValue(std::span<const Arg>(graph_.nodes()[n].args), [&](ValueId v) {
+      const ValueId root = aliases_.root(v);
+      const NodeId p = graph_.producer(root);
+      if (p != kNoNode && ItemOf(p) != kNoItem && ItemOf(p) != self) in_memory_[root] = true;
+    });
+  }
+}
+
+void Fuser::Dependences(std::span<const uint32_t> live, std::vector<std::vector<uint32_t>>& successors,
+                        std::vector<uint32_t>& missing) {
+  for (NodeId n = 0; n < graph_.nodes().size(); ++n) {
+    const uint32_t self = ItemOf(n);
+    if (self == kNoItem) continue;
+    for (const uint32_t p : Producers(n)) {
+      if (p != self) successors[p].push_back(self);
+    }
+  }
+  uint32_t previous = kNoItem;
+  for (const uint32_t i : live) {
+    if (items_[i].external == kNoNode || !Ordered(items_[i].external)) continue;
+    if (previous != kNoItem) successors[previous].push_back(i);
+    previous = i;
+  }
+  for (const uint32_t i : live) {
+    std::sort(successors[i].begin(), successors[i].end());
+    successors[i].erase(std::unique(successors[i].begin(), successors[i].end()), successors[i].end());
+    for (const uint32_t s : successors[i]) ++missing[s];
+  }
+}
+
+void Fuser::Emit(uint32_t i, Fusion& fusion) {
+  Item& item = items_[i];
+  if (item.external != kNoNode) {
+    fusion.order.push_back({FusedStep::Kind::kExternal, item.external});
+    return;
+  }
+  const SpaceShape& shape = item.space.shape();
+  const DimMask none(shape.sizes.size(), false);
+  Group group{.space = shape.sizes, .reduced = shape.reduced.value_or(none), .sunk = shape.sunk.value_or(none)};
+  for (const GroupNode& at : item.nodes) {
+    const Node& node = graph_.nodes()[at.node];
+    for (uint32_t r = 0; r < node.num_results; ++r) {
+      const ValueId v = node.first_result + r;
+      if (graph_.type(v) != nullptr && in_memory_[v]) group.outputs.push_back(v);
+    }
+  }
+  if (group.outputs.empty()) return;
+  group.nodes = std::move(item.nodes);
+  fusion.order.push_back({FusedStep::Kind::kGroup, static_cast<uint32_t>(fusion.groups.size())});
+  fusion.groups.push_back(std::move(group));
+}
+
+}  // namespace kiln

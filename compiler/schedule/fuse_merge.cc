@@ -1,0 +1,123 @@
+// Two groups become one: a node's producers, and groups that read the same.
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "compiler/schedule/fuser.h"
+#include "compiler/schedule/profit.h"
+
+namespace kiln {
+namespace {
+
+// Readers of a value, or small groups over as many points, that are looked at for each group.
+constexpr size_t kSiblingsLookedAt = 8;
+// Kernels that stand further apart stay so: in one, what they read and write would live longer.
+constexpr uint32_t kNearLevels = 4;
+
+}  // namespace
+
+// Merges `other`, a producer of `n`, into the group that `n` has joined, if no path leads from one to the other but
+// through `n`.
+absl::Status Fuser::TryMergeProducer(NodeId n, uint32_t other) {
+  const uint32_t self = ItemOf(n);
+  if (items_[self].nodes.size() + items_[other].nodes.size() > limits_.group_nodes) return absl::OkStatus();
+  const std::optional<CombinedSpace> combined = Combine(syms_, items_[self].space.shape(), items_[other].space.shape());
+  if (!combined || Touches(other, self, n) || Touches(self, other, n)) return absl::OkStatus();
+  const std::optional<uint32_t> level = MergedLevel(self, other);
+  if (!level) return absl::OkStatus();
+  const Item saved_self = items_[self], saved_other = items_[other];
+  items_[self].nodes.pop_back();
+  MergeInto(self, other, *combined, *level);
+  absl::StatusOr<std::optional<GroupNode>> at = Fit(n, self, items_[self].space);
+  if (at.ok() && *at) {
+    Add(self, **at);
+    return absl::OkStatus();
+  }
+  parent_[other] = other;
+  items_[self] = saved_self;
+  items_[other] = saved_other;
+  for (const Item* item : {&saved_self, &saved_other}) {
+    for (const GroupNode& node : item->nodes) placed_[node.node] = node;
+  }
+  return at.status();
+}
+
+std::optional<uint32_t> Fuser::MergedLevel(uint32_t a, uint32_t b) {
+  if (items_[b].level < items_[a].level) std::swap(a, b);
+  return LevelAfter(a, items_[b].level, b);
+}
+
+// A node of `to` other than `except` reads a value of `from`.
+bool Fuser::Touches(uint32_t from, uint32_t to, NodeId except) {
+  if (items_[from].consumers.size() > limits_.consumers_looked_at) return true;
+  for (const NodeId c : items_[from].consumers) {
+    if (c != except && ItemOf(c) == to) return true;
+  }
+  return false;
+}
+
+void Fuser::MergeInto(uint32_t self, uint32_t other, const CombinedSpace& combined, uint32_t level) {
+  if (combined.sink_first) SinkReductions(self);
+  if (combined.sink_second) SinkReductions(other);
+  Item& it = items_[self];
+  Item& from = items_[other];
+  it.space = GroupSpace(syms_, combined.shape);
+  it.nodes.insert(it.nodes.end(), from.nodes.begin(), from.nodes.end());
+  std::sort(it.nodes.begin(), it.nodes.end(), [](const GroupNode& a, const GroupNode& b) { return a.node < b.node; });
+  it.consumers.insert(it.consumers.end(), from.consumers.begin(), from.consumers.end());
+  it.level = level;
+  parent_[other] = self;
+  from = Item();
+}
+
+// Groups that don't depend on each other and read the same, or that are small.
+void Fuser::MergeSiblings() {
+  absl::flat_hash_map<ValueId, std::vector<uint32_t>> readers;
+  absl::flat_hash_map<Sym, std::vector<uint32_t>> alike;  // by number of points
+  for (const uint32_t i : LiveItems()) {
+    if (items_[i].external != kNoNode) continue;
+    const std::vector<ValueId> roots = RootsRead(i);
+    std::vector<std::vector<uint32_t>*> lists;
+    for (const ValueId root : roots) lists.push_back(&readers[root]);
+    lists.push_back(&alike[items_[i].space.part(Place::kFull).count]);
+    for (std::vector<uint32_t>* list : lists) {
+      const size_t end = list->size(), begin = end - std::min(end, kSiblingsLookedAt);
+      for (size_t k = end; k-- > begin;) TryMergeSiblings(i, Find((*list)[k]));
+      list->push_back(i);
+    }
+  }
+}
+
+void Fuser::TryMergeSiblings(uint32_t self, uint32_t other) {
+  if (self == other || items_[self].nodes.size() + items_[other].nodes.size() > limits_.group_nodes) return;
+  const uint32_t low = std::min(items_[self].level, items_[other].level),
+                 high = std::max(items_[self].level, items_[other].level);
+  if (high - low > kNearLevels || Touches(other, self, kNoNode) || Touches(self, other, kNoNode)) return;
+  const std::optional<CombinedSpace> combined = Combine(syms_, items_[self].space.shape(), items_[other].space.shape());
+  if (!combined) return;
+  Sym shared = syms_.Const(0);
+  const std::vector<ValueId> theirs = RootsRead(other);
+  for (const ValueId root : RootsRead(self)) {
+    const Sym count = NumElements(syms_, graph_.type(root)->sizes);
+    if (count != items_[self].space.part(Place::kFull).count) continue;
+    if (std::find(theirs.begin(), theirs.end(), root) != theirs.end()) shared = count;
+  }
+  if (!PaysToMerge(syms_, items_[self].space, shared)) return;
+  if (const std::optional<uint32_t> level = MergedLevel(self, other)) MergeInto(self, other, *combined, *level);
+}
+
+// What the group reads from memory, distinct, in order.
+std::vector<ValueId> Fuser::RootsRead(uint32_t item) {
+  std::vector<ValueId> roots;
+  for (const GroupNode& at : items_[item].nodes) {
+    ForEachValue(std::span<const Arg>(graph_.nodes()[at.node].args), [&](ValueId v) {
+      const ValueId root = aliases_.root(v);
+      const NodeId p = graph_.producer(root);
+      if (p != kNoNode && (ItemOf(p) == item || aliases_.kind(p) == NodeKind::kCreation)) return;
+      if (std::find(roots.begin(), roots.end(), root) == roots.end()) roots.push_back(root);
+    });
+  }
+  return roots;
+}
+
+}  // namespace kiln

@@ -1,0 +1,86 @@
+// The state of fusion: items that grow. See fuse.h for what it promises.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/graph/graph.h"
+#include "compiler/lower/alias.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/schedule/fuse.h"
+#include "compiler/schedule/space.h"
+
+namespace kiln {
+
+inline constexpr uint32_t kNoItem = 0xffffffff;
+
+class Fuser {
+ public:
+  Fuser(const Graph& graph, const Aliases& aliases, const FusionLimits& limits);
+  absl::StatusOr<Fusion> Run();
+
+ private:
+  // A group while it grows, or an external call.
+  struct Item {
+    std::vector<GroupNode> nodes;
+    GroupSpace space;
+    NodeId external = kNoNode;
+    uint32_t level = 0;
+    std::vector<NodeId> consumers;  // nodes outside that read a value of this item
+  };
+
+  uint32_t Find(uint32_t item);
+  uint32_t ItemOf(NodeId n) { return item_of_[n] == kNoItem ? kNoItem : Find(item_of_[n]); }
+  std::vector<uint32_t> LiveItems();
+  uint32_t NewItem(Item item);
+  NodeId LastNode(uint32_t item) const;
+
+  // --- fuse.cc: placing nodes one by one ---
+  void FindNeededInMemory();
+  bool IsNeededInMemory(NodeId n) const;
+  std::vector<uint32_t> Producers(NodeId n);
+  void Connect(NodeId n, std::span<const uint32_t> producers);
+  void AddExternal(NodeId n);
+  bool Ordered(NodeId n) const;
+  SpaceShape ShapeOf(NodeId n) const;
+  void NewGroup(NodeId n);
+  absl::Status PlaceNode(NodeId n);
+  std::optional<uint32_t> LevelAfter(uint32_t item, uint32_t least, uint32_t except);
+  absl::StatusOr<bool> TryJoin(NodeId n, uint32_t item, std::span<const uint32_t> producers);
+  absl::StatusOr<std::optional<GroupNode>> Fit(NodeId n, uint32_t item, const GroupSpace& space);
+  absl::StatusOr<std::optional<GroupNode>> FitAt(NodeId n, uint32_t item, const GroupSpace& space, Place place);
+  void ThroughViews(OperandAccess& access) const;
+  void Add(uint32_t item, const GroupNode& at);
+  void SinkReductions(uint32_t item);
+
+  // --- fuse_merge.cc: two groups into one ---
+  absl::Status TryMergeProducer(NodeId n, uint32_t other);
+  bool Touches(uint32_t from, uint32_t to, NodeId except);
+  void MergeInto(uint32_t self, uint32_t other, const CombinedSpace& combined, uint32_t level);
+  void MergeSiblings();
+  void TryMergeSiblings(uint32_t self, uint32_t other);
+  std::optional<uint32_t> MergedLevel(uint32_t a, uint32_t b);
+  std::vector<ValueId> RootsRead(uint32_t item);
+
+  // --- fuse_finish.cc: what is stored, and the order of steps ---
+  absl::StatusOr<Fusion> Finish();
+  void MarkReadOutside();
+  void Dependences(std::span<const uint32_t> live, std::vector<std::vector<uint32_t>>& successors,
+                   std::vector<uint32_t>& missing);
+  void Emit(uint32_t item, Fusion& fusion);
+
+  const Graph& graph_;
+  SymContext& syms_;
+  const Aliases& aliases_;
+  const FusionLimits& limits_;
+  std::vector<Item> items_;
+  std::vector<uint32_t> parent_;   // union-find over items
+  std::vector<uint32_t> item_of_;  // per node
+  std::vector<GroupNode> placed_;  // per node
+  std::vector<bool> in_memory_;    // per value: something outside every kernel reads it, in the end: another kernel too
+  uint32_t last_ordered_ = kNoItem;  // the latest external call whose order is fixed
+};
+
+}  // namespace kiln

@@ -1,0 +1,17 @@
+// What pays: the questions that fusion asks once it knows that it may.
+#pragma once
+
+#include "compiler/graph/sym.h"
+#include "compiler/schedule/space.h"
+
+namespace kiln {
+
+// Whether full nodes may wait for the space's row reductions, that is, go over each row once more: it must still be in
+// cache, and there must be rows enough for the threads.
+bool PaysToPassAgain(SymContext& syms, const GroupSpace& space);
+
+// Whether two groups that don't depend on each other are better off in one kernel, given the elements of the largest
+// value that both read (0: none).
+bool PaysToMerge(SymContext& syms, const GroupSpace& space, Sym shared);
+
+}  // namespace kiln
