@@ -84,8 +84,18 @@ loop::ValueId Evaluator::Compute(NodeId n, size_t result, const Index& index, lo
 
 loop::ValueId Evaluator::Load(ValueId value, const Index& index, loop::ValueId mask) {
   const Sym flat = syms_.Add(aliases_.offset(value), Dot(syms_, index, graph_.type(value)->strides));
-  return b_.Load(BufferOf(aliases_.root(value), loop::Access::kRead), flat, mask);
+  const ValueId root = aliases_.root(value);
+  if (mask == loop::kNone) return LoadFlat(root, flat);
+  return b_.Load(BufferOf(root, loop::Access::kRead), flat, mask);
 }
+
+loop::ValueId Evaluator::LoadFlat(ValueId root, Sym flat) {
+  if (const auto it = staged_.find({root, flat}); it != staged_.end())
+    return b_.Load(it->second.first, it->second.second);
+  return b_.Load(BufferOf(root, loop::Access::kRead), flat);
+}
+
+void Evaluator::Stage(ValueId root, Sym flat, loop::BufferId buffer, Sym at) { staged_[{root, flat}] = {buffer, at}; }
 
 void Evaluator::Define(ValueId value, const Index& index, loop::ValueId element) {
   scopes_.back()[KeyOf(value, index, loop::kNone)] = element;
@@ -98,11 +108,11 @@ void Evaluator::Store(ValueId value, const Index& index, loop::ValueId element) 
 loop::BufferId Evaluator::AddPartial(uint32_t partial, DType dtype, Sym elements, loop::Access access) {
   buffers_.push_back({.partial = partial});
   b_.kernel().buffers.push_back({.dtype = dtype, .size = elements, .access = access});
-  return static_cast<loop::BufferId>(buffers_.size() - 1);
+  return static_cast<loop::BufferId>(b_.kernel().buffers.size() - 1);
 }
 
 loop::BufferId Evaluator::BufferOf(ValueId root, loop::Access access) {
-  const auto [it, added] = buffer_of_.try_emplace(root, static_cast<loop::BufferId>(buffers_.size()));
+  const auto [it, added] = buffer_of_.try_emplace(root, static_cast<loop::BufferId>(b_.kernel().buffers.size()));
   if (added) {
     const TensorType& type = *graph_.type(root);
     buffers_.push_back({.root = root});

@@ -36,6 +36,10 @@ class Evaluator {
   void OpenScope() { scopes_.emplace_back(); }
   void CloseScope() { scopes_.pop_back(); }
 
+  // From now on an unmasked read of the root's memory at `flat` is one of another buffer.
+  void Stage(ValueId root, Sym flat, loop::BufferId buffer, Sym at);
+  // The root's element at the flat index, from memory.
+  loop::ValueId LoadFlat(ValueId root, Sym flat);
   // A buffer of partial results.
   loop::BufferId AddPartial(uint32_t partial, DType dtype, Sym elements, loop::Access access);
 
@@ -63,6 +67,7 @@ class Evaluator {
   std::vector<absl::flat_hash_map<Key, loop::ValueId>> scopes_;
   std::vector<KernelBuffer> buffers_;
   absl::flat_hash_map<ValueId, loop::BufferId> buffer_of_;
+  absl::flat_hash_map<std::pair<ValueId, Sym>, std::pair<loop::BufferId, Sym>> staged_;
   absl::Status status_;
   int depth_ = 0;
 };

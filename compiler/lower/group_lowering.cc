@@ -32,7 +32,11 @@ absl::StatusOr<LoweredKernel> GroupLowering::Lower() {
     AddPartials(loop::Access::kRead);
     FinishSinks();
   } else {
-    lowered.extent = schedule_.sink == Schedule::Sink::kNone ? OpenOuter() : OpenChunks();
+    if (schedule_.sink != Schedule::Sink::kNone) {
+      lowered.extent = OpenChunks();
+    } else {
+      lowered.extent = schedule_.tiled >= 0 ? OpenTiles() : OpenOuter();
+    }
     RunPhases();
     if (schedule_.sink == Schedule::Sink::kOutside && syms_.IsConst(chunks_, 1)) {
       CloseLoops(1);

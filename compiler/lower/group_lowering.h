@@ -35,6 +35,8 @@ class GroupLowering {
 
   // A finishing kernel goes by what the main one has left.
   void After(const GroupLowering& main);
+  // With tiles: `probe` says what is read across them.
+  void StageAcross(Probe probe);
   // After the main kernel: what it leaves, and whether that still has to be folded.
   const std::vector<LoweredGroup::Partial>& partials() const { return partials_; }
   bool finished() const { return sinks_.empty() || finished_; }
@@ -45,7 +47,7 @@ class GroupLowering {
   struct Fold {
     NodeId node = kNoNode;
     ReduceSpec spec;
-    Values init = {};                                // made where all its uses see it
+    Values init = {};                           // made where all its uses see it
     std::vector<loop::BufferId> partials = {};  // of a sink, one a tuple element
   };
 
@@ -67,6 +69,12 @@ class GroupLowering {
   void CloseLoops(int down_to = 0);
   void OpenInner(std::span<const std::vector<int>> dims);
   Sym Grain();
+
+  // --- group_tiles.cc ---
+  Sym OpenTiles();
+  void CopyTiles(Sym base_along, Sym length_along, Sym base_vector, Sym length_vector);
+  Sym AtCurrentPoint(Sym index);
+  loop::BufferId AddScratch(DType dtype);
 
   // --- group_phases.cc ---
   Index Here(Place place, std::span<const Sym> sizes);
@@ -113,6 +121,14 @@ class GroupLowering {
   Index at_;                             // index of each dim of the space at the current point
   absl::flat_hash_map<Var, Sym> named_;  // axes that stand for expressions while the kernel is written
   int open_ = 0;
+
+  Probe probe_;
+  struct Staged {
+    ValueId root;
+    Sym index;  // in the probe's axes
+    loop::BufferId scratch;
+  };
+  std::vector<Staged> staged_;
 
   std::vector<std::pair<Fold, uint32_t>> sinks_;  // with the phase whose loop folds each
   Sym chunks_, chunk_length_;                     // of the sunk loop dim

@@ -49,8 +49,18 @@ std::string Schedule::ToString() const {
   for (size_t i = 0; i < dims.size(); ++i) {
     absl::StrAppend(&text, i == static_cast<size_t>(num_outer) ? " | " : " ", "(", absl::StrJoin(dims[i], ","), ")");
   }
+  if (tiled >= 0) absl::StrAppend(&text, " tile ", tile, " of (", absl::StrJoin(dims[tiled], ","), ")");
   absl::StrAppend(&text, " width ", width, " accumulators ", accumulators, " block ", block);
   return text;
+}
+
+bool IsAcross(SymContext& syms, const MemoryAccess& access, Var along, Var vector) {
+  if (access.store || access.root == kNoValue) return false;
+  const std::optional<SymContext::Linear> a = syms.AsLinear(access.index, along),
+                                          v = syms.AsLinear(access.index, vector);
+  if (!a || !v || !syms.IsConst(a->coefficient, 1)) return false;
+  const std::optional<int64_t> stride = syms.AsConst(v->coefficient);
+  return !stride || *stride > 1 || *stride < 0;
 }
 
 absl::StatusOr<Probe> ProbeGroup(const Graph& graph, const Aliases& aliases, const Group& group) {
@@ -63,7 +73,15 @@ absl::StatusOr<LoweredGroup> LowerGroup(const Graph& graph, const Aliases& alias
   const Group converted = convert ? WithSinks(given) : Group();
   const Group& group = convert ? converted : given;
   LoweredGroup lowered;
+  Probe probe;
+  if (schedule.tiled >= 0) {
+    absl::StatusOr<Probe> found = ProbeGroup(graph, aliases, group);
+    if (!found.ok()) return found.status();
+    probe = *std::move(found);
+  }
+  // Its axes come after the probe's.
   GroupLowering main(graph, aliases, group, schedule, Stage::kMain);
+  main.StageAcross(std::move(probe));
   absl::StatusOr<LoweredKernel> kernel = main.Lower();
   if (!kernel.ok()) return kernel.status();
   lowered.kernels.push_back(*std::move(kernel));

@@ -27,6 +27,10 @@ namespace kiln {
 // kOutside: parallel over chunks of the sunk dims, which are one loop outside all others; the chunk's partial results
 // are accumulated in memory, row by row. kInside: parallel over the other dims and chunks of the outermost sunk loop
 // dim; accumulated in registers. A group without `sunk` dims takes its reduced ones for them.
+//
+// Tiles, of groups without reductions: where memory is contiguous along another loop dim than the vector axis, `tiled`,
+// the two are cut into squares of `tile`; what is read across (IsAcross) is first copied to scratch, along its own
+// memory.
 struct Schedule {
   enum class Sink : uint8_t { kNone, kOutside, kInside };
   std::vector<std::vector<int>> dims;  // loop dims, outermost first: positions in the space, outermost first
@@ -38,6 +42,8 @@ struct Schedule {
   int64_t block = 0;           // iterations of the vector axis in one parallel step; 0: all of them
   int64_t grain_work = 32768;  // element operations a thread should get at least; a chunk too
   int64_t max_chunks = 64;
+  int tiled = -1;  // loop dim; -1: no tiles
+  int64_t tile = 32;
   std::string ToString() const;
 };
 
@@ -77,6 +83,9 @@ struct Probe {
   uint32_t operations = 0;  // statements a point
 };
 absl::StatusOr<Probe> ProbeGroup(const Graph& graph, const Aliases& aliases, const Group& group);
+
+// The access, affine in both axes, is contiguous along axis `along` and strided along axis `vector`.
+bool IsAcross(SymContext& syms, const MemoryAccess& access, Var along, Var vector);
 
 absl::StatusOr<LoweredGroup> LowerGroup(const Graph& graph, const Aliases& aliases, const Group& group,
                                         const Schedule& schedule);

@@ -19,6 +19,8 @@ constexpr int64_t kWholeRow = 16384;
 constexpr int64_t kLarge = 65536;
 constexpr int64_t kFewRows = 8;
 constexpr int64_t kMaxKept = 4096;
+// A cache line.
+constexpr int64_t kLeastTiled = 16;
 
 class Chooser {
  public:
@@ -47,6 +49,7 @@ class Chooser {
     s.width = Width(s);
     if (!reduced.empty() && !s.columns) s.accumulators = 4;
     s.block = Block(s);
+    if (reduced.empty()) Tile(s);
     if (!reduced.empty() && !s.columns && CanSink() && IsLarge() && Kept(group_.reduced) <= kFewRows)
       s.sink = Schedule::Sink::kInside;
     return s;
@@ -184,6 +187,25 @@ class Chooser {
     const std::optional<int64_t> inner = syms_.AsConst(Extent(s.dims.back()));
     const bool alone = s.dims.size() == 1;
     return inner && *inner <= (alone ? kBlock : kWholeRow) ? 0 : kBlock;
+  }
+
+  // Tiles along the first loop dim that something is read along which would be strided along the vector axis.
+  void Tile(Schedule& s) {
+    if (s.dims.size() < 2 || !WorthTiling(s.dims.back())) return;
+    const Var vector = AxisOf(s.dims.back().back());
+    for (size_t i = 0; i + 1 < s.dims.size(); ++i) {
+      const Var along = AxisOf(s.dims[i].back());
+      const auto across = [&](const MemoryAccess& access) { return IsAcross(syms_, access, along, vector); };
+      if (!WorthTiling(s.dims[i]) || std::none_of(probe_.accesses.begin(), probe_.accesses.end(), across)) continue;
+      s.tiled = static_cast<int>(i);
+      s.block = 0;
+      return;
+    }
+  }
+
+  bool WorthTiling(const std::vector<int>& dims) {
+    const std::optional<int64_t> extent = syms_.AsConst(Extent(dims));
+    return !extent || *extent >= kLeastTiled;
   }
 
   SymContext& syms_;

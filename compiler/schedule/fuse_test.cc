@@ -337,6 +337,30 @@ TEST(Fuse, FewRowsOfColumnsArePassedTwice) {
   EXPECT_EQ(m.Check({m.Op("div", e, sum)}, {}, 1e-5).kernels.size(), 1u);
 }
 
+TEST(Fuse, TransposedOperandGoesThroughTiles) {
+  for (const auto& [rows, columns] : std::vector<std::pair<int64_t, int64_t>>{{64, 96}, {70, 45}, {33, 31}}) {
+    Maker m;
+    const ValueId x = m.In({columns, rows}), y = m.In({rows, columns});
+    const GraphRun run = m.Check({m.Add(m.Op("t", x), m.Op("mul", y, m.Op("t", x)))});
+    ASSERT_EQ(run.schedules.size(), 1u);
+    EXPECT_EQ(run.schedules[0].tiled, 0);
+    // x once, and through scratch.
+    EXPECT_EQ(run.reads, static_cast<uint64_t>(3 * rows * columns));
+    EXPECT_EQ(run.writes, static_cast<uint64_t>(2 * rows * columns));
+  }
+}
+
+TEST(Fuse, TilesOfSymbolicSizesBesideAnotherDim) {
+  for (const int64_t n : {0, 1, 40}) {
+    Maker m;
+    const Sym s = m.b.syms().Size(0, {0, 1000});
+    const ValueId x = m.In({m.C(3), s, m.C(50)}), y = m.In({m.C(3), m.C(50), s});
+    const ValueId t = m.Op("transpose", {Arg{ValueRef{x}}, m.I(1), m.I(2)});
+    const GraphRun run = m.Check({m.Add(y, t)}, {n});
+    EXPECT_EQ(run.schedules[0].tiled, 1);
+  }
+}
+
 TEST(Fuse, SmallIndependentKernelsAreOne) {
   Maker m;
   const ValueId x = m.In({6, 50}), y = m.In({300});

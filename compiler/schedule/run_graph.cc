@@ -78,6 +78,7 @@ class Runner {
     std::vector<loop::BufferArg> args;
     size_t next = 0;
     for (const KernelBuffer& buffer : lowered.buffers) {
+      while (lowered.kernel.buffers[next].space != loop::Space::kGlobal) ++next;
       std::string& memory = buffer.root != kNoValue ? memory_[buffer.root] : partials[buffer.partial];
       args.push_back(
           {memory.data(), static_cast<int64_t>(memory.size()) / ByteSize(lowered.kernel.buffers[next++].dtype)});

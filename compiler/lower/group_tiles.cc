@@ -1,0 +1,89 @@
+// Squares of two loop dims: what is contiguous along the one that is not the vector axis goes through scratch.
+#include <utility>
+
+#include "compiler/lower/group_lowering.h"
+
+namespace kiln {
+
+using loop::AxisKind;
+
+// Accesses that share the first-level cache.
+constexpr size_t kMaxStaged = 4;
+
+void GroupLowering::StageAcross(Probe probe) { probe_ = std::move(probe); }
+
+// A tile, with a column more so that its rows do not fall on the same cache sets.
+loop::BufferId GroupLowering::AddScratch(DType dtype) {
+  kernel_.buffers.push_back({.dtype = dtype,
+                             .size = syms_.Const(schedule_.tile * (schedule_.tile + 1)),
+                             .space = loop::Space::kRegister,
+                             .access = loop::Access::kReadWrite});
+  return static_cast<loop::BufferId>(kernel_.buffers.size() - 1);
+}
+
+// The index with the probe's axes at the current point.
+Sym GroupLowering::AtCurrentPoint(Sym index) {
+  return syms_.Substitute(index, [&](Var var) -> std::optional<Sym> {
+    for (size_t d = 0; d < at_.size(); ++d) {
+      if (syms_.AsVar(probe_.axes[d]) == var) return at_[d];
+    }
+    return std::nullopt;
+  });
+}
+
+// Opens the parallel axis, over the outer dims and tiles, copies what is read across, and opens the loops along a tile.
+Sym GroupLowering::OpenTiles() {
+  const size_t vector = schedule_.dims.size() - 1;
+  const auto tiled = static_cast<size_t>(schedule_.tiled);
+  const Sym tile = syms_.Const(schedule_.tile);
+  std::vector<Sym> extents;
+  Sym extent = syms_.Const(1);
+  for (size_t i = 0; i <= vector; ++i) {
+    const Sym whole = Extent(schedule_.dims[i]);
+    extents.push_back(i == tiled || i == vector ? syms_.CeilDiv(whole, tile) : whole);
+    extent = syms_.Mul(extent, extents.back());
+  }
+  const Index at = Unravel(syms_, Open(AxisKind::kParallel, extent, 1), extents);
+  Sym base[2], length[2];
+  for (size_t i = 0; i <= vector; ++i) {
+    if (i != tiled && i != vector) {
+      SetIndex(schedule_.dims[i], at[i]);
+      continue;
+    }
+    const Sym whole = Extent(schedule_.dims[i]);
+    base[i == vector] = syms_.Mul(at[i], tile);
+    length[i == vector] =
+        syms_.ProvablyDivisible(whole, tile) ? tile : syms_.Min(tile, syms_.Sub(whole, base[i == vector]));
+  }
+  CopyTiles(base[0], length[0], base[1], length[1]);
+  const Sym along = Open(AxisKind::kSerial, length[0], 1);
+  SetIndex(schedule_.dims[tiled], syms_.Add(base[0], along));
+  const Sym across = Open(AxisKind::kVector, length[1], schedule_.width);
+  SetIndex(schedule_.dims[vector], syms_.Add(base[1], across));
+  const Sym from = syms_.Add(syms_.Mul(across, syms_.Const(schedule_.tile + 1)), along);
+  for (const Staged& staged : staged_) e_->Stage(staged.root, AtCurrentPoint(staged.index), staged.scratch, from);
+  return extent;
+}
+
+void GroupLowering::CopyTiles(Sym base_along, Sym length_along, Sym base_vector, Sym length_vector) {
+  const std::vector<int>&along = schedule_.dims[schedule_.tiled], &vector = schedule_.dims.back();
+  const Var along_axis = *syms_.AsVar(probe_.axes[along.back()]),
+            vector_axis = *syms_.AsVar(probe_.axes[vector.back()]);
+  const int depth = open_;
+  const Sym across = Open(AxisKind::kSerial, length_vector, 1);
+  SetIndex(vector, syms_.Add(base_vector, across));
+  const Sym contiguous = Open(AxisKind::kVector, length_along, schedule_.width);
+  SetIndex(along, syms_.Add(base_along, contiguous));
+  const Sym to = syms_.Add(syms_.Mul(across, syms_.Const(schedule_.tile + 1)), contiguous);
+  for (const MemoryAccess& access : probe_.accesses) {
+    if (!IsAcross(syms_, access, along_axis, vector_axis)) continue;
+    bool known = false;
+    for (const Staged& staged : staged_) known |= staged.root == access.root && staged.index == access.index;
+    if (known || staged_.size() == kMaxStaged) continue;
+    staged_.push_back({access.root, access.index, AddScratch(graph_.type(access.root)->dtype)});
+    b_->Store(staged_.back().scratch, to, e_->LoadFlat(access.root, AtCurrentPoint(access.index)));
+  }
+  CloseLoops(depth);
+}
+
+}  // namespace kiln
