@@ -28,6 +28,8 @@ enum class Op : uint8_t {
 std::string_view Name(Op op);
 std::optional<Op> OpFromName(std::string_view name);
 int Arity(Op op);
+// Replaced by mathlib before code generation.
+constexpr bool IsFunction(Op op) { return op >= Op::kExp; }
 
 using ValueId = uint32_t;   // dense, unique in a kernel
 using BufferId = uint32_t;  // index into Kernel::buffers

@@ -70,11 +70,28 @@ class GroupLowering {
   void OpenInner(std::span<const std::vector<int>> dims);
   Sym Grain();
 
+  // --- group_rows.cc ---
+  struct KeptRow {
+    uint32_t from = 0;                         // the loop that computes it
+    std::vector<uint32_t> loops = {};          // those that read it
+    std::vector<loop::BufferId> scratch = {};  // one a result
+  };
+  bool IsCostly(NodeId n) const;
+  void FindKeptRows();
+  Sym RowLength();
+  Sym RowPosition();
+  std::vector<NodeId> NeededIn(uint32_t phase) const;
+  bool KeepRow(NodeId n, uint32_t from, uint32_t phase, int64_t length, int64_t& bytes);
+  template <typename F>
+  void ForEachKept(F&& f);
+  void LoadRows(uint32_t phase);
+  void StoreRows(uint32_t phase);
+
   // --- group_tiles.cc ---
   Sym OpenTiles();
   void CopyTiles(Sym base_along, Sym length_along, Sym base_vector, Sym length_vector);
   Sym AtCurrentPoint(Sym index);
-  loop::BufferId AddScratch(DType dtype);
+  loop::BufferId AddScratch(DType dtype, int64_t elements);
 
   // --- group_phases.cc ---
   Index Here(Place place, std::span<const Sym> sizes);
@@ -82,8 +99,9 @@ class GroupLowering {
   void OuterNodes(uint32_t phase);
   void StoreOutputs(const GroupNode& at, bool compute);
   void Loop(uint32_t phase);
-  void PlainLoop(const std::vector<GroupNode>& stores, std::span<const Fold> sinks);
-  void FoldLoop(const std::vector<GroupNode>& stores, std::span<const Fold> folds, std::span<const Fold> sinks);
+  void PlainLoop(uint32_t phase, const std::vector<GroupNode>& stores, std::span<const Fold> sinks);
+  void FoldLoop(uint32_t phase, const std::vector<GroupNode>& stores, std::span<const Fold> folds,
+                std::span<const Fold> sinks);
   Fold MakeFold(NodeId n);
   static loop::Builder::Combine CombineAll(std::span<const Fold> folds);
   Values Lift(const Fold& fold);
@@ -122,6 +140,7 @@ class GroupLowering {
   absl::flat_hash_map<Var, Sym> named_;  // axes that stand for expressions while the kernel is written
   int open_ = 0;
 
+  absl::flat_hash_map<NodeId, KeptRow> kept_rows_;
   Probe probe_;
   struct Staged {
     ValueId root;

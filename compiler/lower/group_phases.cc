@@ -21,6 +21,7 @@ Index GroupLowering::Here(Place place, std::span<const Sym> sizes) {
 }
 
 void GroupLowering::RunPhases() {
+  if (!probing() && FoldsRows()) FindKeptRows();
   uint32_t last = 0;
   for (const GroupNode& at : group_.nodes) last = std::max(last, at.phase);
   for (uint32_t phase = 0; phase <= last; ++phase) {
@@ -63,17 +64,19 @@ void GroupLowering::Loop(uint32_t phase) {
   const std::vector<Fold> sinks = SinksOf(phase);
   if (stores.empty() && folds.empty() && sinks.empty()) return;
   if (!folds.empty() || (!sinks.empty() && schedule_.sink == Schedule::Sink::kInside)) {
-    FoldLoop(stores, folds, sinks);
+    FoldLoop(phase, stores, folds, sinks);
   } else {
-    PlainLoop(stores, sinks);
+    PlainLoop(phase, stores, sinks);
   }
 }
 
-void GroupLowering::PlainLoop(const std::vector<GroupNode>& stores, std::span<const Fold> sinks) {
+void GroupLowering::PlainLoop(uint32_t phase, const std::vector<GroupNode>& stores, std::span<const Fold> sinks) {
   const int depth = open_;
   if (!probing()) OpenInner(std::span(schedule_.dims).subspan(NumOuter()));
+  LoadRows(phase);
   for (const GroupNode& at : stores) StoreOutputs(at, /*compute=*/true);
   for (const Fold& sink : sinks) Sink(sink);
+  StoreRows(phase);
   CloseLoops(depth);
 }
 
@@ -96,13 +99,14 @@ loop::Builder::Combine GroupLowering::CombineAll(std::span<const Fold> folds) {
 
 // Either the sinks are folded here, in registers (kInside: there are no row reductions), or they go to memory on the
 // way.
-void GroupLowering::FoldLoop(const std::vector<GroupNode>& stores, std::span<const Fold> folds,
+void GroupLowering::FoldLoop(uint32_t phase, const std::vector<GroupNode>& stores, std::span<const Fold> folds,
                              std::span<const Fold> sinks) {
   const bool inside = schedule_.sink == Schedule::Sink::kInside;
   const std::span<const Fold> here = inside ? sinks : folds;
   Values init;
   for (const Fold& fold : here) init.insert(init.end(), fold.init.begin(), fold.init.end());
   const Values totals = FoldDims(probing() ? 0 : NumOuter(), init, CombineAll(here), [&] {
+    LoadRows(phase);
     for (const GroupNode& at : stores) StoreOutputs(at, /*compute=*/true);
     if (!inside) {
       for (const Fold& sink : sinks) Sink(sink);
@@ -112,6 +116,7 @@ void GroupLowering::FoldLoop(const std::vector<GroupNode>& stores, std::span<con
       const Values part = Lift(fold);
       tuple.insert(tuple.end(), part.begin(), part.end());
     }
+    StoreRows(phase);
     return tuple;
   });
   if (inside) return StorePartials(sinks, totals);

@@ -12,10 +12,9 @@ constexpr size_t kMaxStaged = 4;
 
 void GroupLowering::StageAcross(Probe probe) { probe_ = std::move(probe); }
 
-// A tile, with a column more so that its rows do not fall on the same cache sets.
-loop::BufferId GroupLowering::AddScratch(DType dtype) {
+loop::BufferId GroupLowering::AddScratch(DType dtype, int64_t elements) {
   kernel_.buffers.push_back({.dtype = dtype,
-                             .size = syms_.Const(schedule_.tile * (schedule_.tile + 1)),
+                             .size = syms_.Const(elements),
                              .space = loop::Space::kRegister,
                              .access = loop::Access::kReadWrite});
   return static_cast<loop::BufferId>(kernel_.buffers.size() - 1);
@@ -80,7 +79,9 @@ void GroupLowering::CopyTiles(Sym base_along, Sym length_along, Sym base_vector,
     bool known = false;
     for (const Staged& staged : staged_) known |= staged.root == access.root && staged.index == access.index;
     if (known || staged_.size() == kMaxStaged) continue;
-    staged_.push_back({access.root, access.index, AddScratch(graph_.type(access.root)->dtype)});
+    // A column more than the tile has, so that its rows do not fall on the same cache sets.
+    const int64_t elements = schedule_.tile * (schedule_.tile + 1);
+    staged_.push_back({access.root, access.index, AddScratch(graph_.type(access.root)->dtype, elements)});
     b_->Store(staged_.back().scratch, to, e_->LoadFlat(access.root, AtCurrentPoint(access.index)));
   }
   CloseLoops(depth);

@@ -361,6 +361,19 @@ TEST(Fuse, TilesOfSymbolicSizesBesideAnotherDim) {
   }
 }
 
+TEST(Fuse, SoftmaxEvaluatesEachExponentialOnce) {
+  Maker m;
+  const ValueId x = m.In({9, 100});
+  const ValueId largest = m.Op("amax", {Arg{ValueRef{x}}, m.Dims({1}), Arg{true}});
+  const ValueId e = m.Op("exp", m.Op("sub", x, largest, {m.I(1)}));
+  const ValueId sum = m.Op("sum_dim", {Arg{ValueRef{e}}, m.Dims({1}), Arg{true}, Arg{}});
+  const GraphRun run = m.Check({m.Op("div", e, sum)}, {}, 1e-5);
+  ASSERT_EQ(run.kernels.size(), 1u);
+  EXPECT_EQ(run.kernels[0].find("= exp "), run.kernels[0].rfind("= exp "));
+  EXPECT_EQ(run.reads, 3u * 900);  // x twice, and the exponentials
+  EXPECT_EQ(run.writes, 2u * 900);
+}
+
 TEST(Fuse, SmallIndependentKernelsAreOne) {
   Maker m;
   const ValueId x = m.In({6, 50}), y = m.In({300});

@@ -1,0 +1,144 @@
+// Row values that a later loop over the row reads again instead of computing them again.
+#include <algorithm>
+
+#include "compiler/lower/group_lowering.h"
+#include "compiler/lower/node_element.h"
+
+namespace kiln {
+namespace {
+
+// Of the first-level cache, beside the row's operands.
+constexpr int64_t kMaxRowBytes = 32 << 10;
+
+}  // namespace
+
+// Whether the node itself evaluates a function of mathlib.
+bool GroupLowering::IsCostly(NodeId n) const {
+  const Node& node = graph_.nodes()[n];
+  if (node.def->lower == nullptr) return false;
+  loop::Kernel scratch;
+  scratch.syms = graph_.shared_syms();
+  scratch.first_axis = syms_.NextIndex(VarKind::kAxis);
+  scratch.first_value = syms_.NextIndex(VarKind::kValue);
+  loop::Builder b(scratch, scratch.body);
+  const Index index(Call(graph_, node).result().sizes.size(), syms_.Const(0));
+  NodeElement element(graph_, node, index, loop::kNone, b, [&](ValueId value, const Index&, loop::ValueId) {
+    return b.ConstBits(graph_.type(value)->dtype, 0);
+  });
+  node.def->lower(element);
+  return std::any_of(scratch.body.begin(), scratch.body.end(), [](const loop::Stmt& stmt) {
+    const auto* let = std::get_if<loop::Let>(&stmt.node);
+    return let != nullptr && loop::IsFunction(let->op);
+  });
+}
+
+// Costly full nodes that several of the row's loops need: kept from the first of them on.
+void GroupLowering::FindKeptRows() {
+  const std::optional<int64_t> length = syms_.AsConst(RowLength());
+  if (!length || schedule_.columns || schedule_.sink == Schedule::Sink::kInside) return;
+  absl::flat_hash_map<NodeId, const GroupNode*> full;
+  uint32_t last = 0;
+  for (const GroupNode& at : group_.nodes) {
+    if (at.place == Place::kFull) full.emplace(at.node, &at);
+    last = std::max(last, at.phase);
+  }
+  absl::flat_hash_map<NodeId, uint32_t> first;  // costly nodes, and the loop that computes them
+  int64_t bytes = 0;
+  for (uint32_t phase = 0; phase <= last; ++phase) {
+    std::vector<NodeId> ahead = NeededIn(phase);
+    absl::flat_hash_set<NodeId> seen;
+    while (!ahead.empty()) {
+      const NodeId n = ahead.back();
+      ahead.pop_back();
+      if (!full.contains(n) || !seen.insert(n).second) continue;
+      const auto it = first.find(n);
+      if (it != first.end() && KeepRow(n, it->second, phase, *length, bytes)) continue;
+      if (it == first.end() && IsCostly(n)) first.emplace(n, phase);
+      ForEachValue(std::span<const Arg>(graph_.nodes()[n].args), [&](ValueId v) {
+        if (const NodeId p = graph_.producer(aliases_.root(v)); p != kNoNode) ahead.push_back(p);
+      });
+    }
+  }
+}
+
+Sym GroupLowering::RowLength() {
+  Sym length = syms_.Const(1);
+  for (size_t d = 0; d < group_.space.size(); ++d) {
+    if (group_.reduced[d]) length = syms_.Mul(length, group_.space[d]);
+  }
+  return length;
+}
+
+// Nodes whose values loop `phase` stores or folds.
+std::vector<NodeId> GroupLowering::NeededIn(uint32_t phase) const {
+  std::vector<NodeId> needed;
+  for (const GroupNode& at : group_.nodes) {
+    const bool folded = IsReduction(at.node) && at.phase == phase + (at.place == Place::kOuter ? 1 : 0);
+    if (at.place == Place::kFull && at.phase == phase && HasOutput(at.node)) needed.push_back(at.node);
+    if (!folded) continue;
+    const NodeId p = graph_.producer(aliases_.root(Call(graph_, graph_.nodes()[at.node]).value(0)));
+    if (p != kNoNode) needed.push_back(p);
+  }
+  return needed;
+}
+
+// Loop `phase` reads what loop `from` has computed, if there is room.
+bool GroupLowering::KeepRow(NodeId n, uint32_t from, uint32_t phase, int64_t length, int64_t& bytes) {
+  auto it = kept_rows_.find(n);
+  if (it == kept_rows_.end()) {
+    const Node& node = graph_.nodes()[n];
+    KeptRow row{.from = from};
+    int64_t more = 0;
+    for (uint32_t r = 0; r < node.num_results; ++r) {
+      if (const TensorType* type = graph_.type(node.first_result + r)) more += length * ByteSize(type->dtype);
+    }
+    if (bytes + more > kMaxRowBytes) return false;
+    bytes += more;
+    for (uint32_t r = 0; r < node.num_results; ++r) {
+      const TensorType* type = graph_.type(node.first_result + r);
+      row.scratch.push_back(type != nullptr ? AddScratch(type->dtype, length) : loop::kNone);
+    }
+    it = kept_rows_.emplace(n, std::move(row)).first;
+  }
+  it->second.loops.push_back(phase);
+  return true;
+}
+
+// Position in the row.
+Sym GroupLowering::RowPosition() {
+  Index index, sizes;
+  for (size_t d = 0; d < group_.space.size(); ++d) {
+    if (!group_.reduced[d]) continue;
+    index.push_back(at_[d]);
+    sizes.push_back(group_.space[d]);
+  }
+  return Linearize(syms_, index, sizes);
+}
+
+template <typename F>
+void GroupLowering::ForEachKept(F&& f) {
+  for (const GroupNode& at : group_.nodes) {
+    const auto it = kept_rows_.find(at.node);
+    if (it == kept_rows_.end()) continue;
+    for (size_t r = 0; r < it->second.scratch.size(); ++r) {
+      const ValueId v = graph_.nodes()[at.node].first_result + static_cast<ValueId>(r);
+      if (it->second.scratch[r] != loop::kNone)
+        f(it->second, v, Here(Place::kFull, graph_.type(v)->sizes), it->second.scratch[r]);
+    }
+  }
+}
+
+void GroupLowering::LoadRows(uint32_t phase) {
+  ForEachKept([&](const KeptRow& row, ValueId v, const Index& index, loop::BufferId scratch) {
+    if (std::find(row.loops.begin(), row.loops.end(), phase) == row.loops.end()) return;
+    e_->Define(v, index, b_->Load(scratch, RowPosition()));
+  });
+}
+
+void GroupLowering::StoreRows(uint32_t phase) {
+  ForEachKept([&](const KeptRow& row, ValueId v, const Index& index, loop::BufferId scratch) {
+    if (row.from == phase) b_->Store(scratch, RowPosition(), e_->At(v, index));
+  });
+}
+
+}  // namespace kiln
