@@ -3,13 +3,11 @@
 #include <algorithm>
 
 #include "compiler/lower/index.h"
+#include "compiler/lower/inline.h"
 #include "compiler/ops/registry.h"
 
 namespace kiln {
 namespace {
-
-// A creation of creations is computed again at each reader: up to this many nodes an element.
-constexpr uint32_t kMaxCreationCost = 8;
 
 // Complex and float8 arithmetic, and tensors of another device, are left to the host.
 bool Computable(const TensorType* type) {
@@ -36,18 +34,15 @@ NodeKind Classify(const Graph& graph, const Node& node) {
   if (!node.def->lower) return NodeKind::kExternal;
   bool has_tensor = false;
   ForEachValue(std::span<const Arg>(node.args), [&](ValueId) { has_tensor = true; });
-  return has_tensor ? NodeKind::kPointwise : NodeKind::kCreation;
+  return has_tensor ? NodeKind::kPointwise : NodeKind::kInlined;
 }
 
 Aliases::Aliases(const Graph& graph) : roots_(graph.num_values()), offsets_(graph.num_values()) {
   SymContext& syms = graph.syms();
   for (ValueId v = 0; v < graph.num_values(); ++v) roots_[v] = v;
   kinds_.reserve(graph.nodes().size());
-  creation_cost_.resize(graph.nodes().size());
   for (const Node& node : graph.nodes()) {
     kinds_.push_back(Classify(graph, node));
-    if (kinds_.back() == NodeKind::kCreation) creation_cost_[kinds_.size() - 1] = 1;
-    if (kinds_.back() == NodeKind::kPointwise && IsCheapCreation(graph, node)) kinds_.back() = NodeKind::kCreation;
     if (kinds_.back() != NodeKind::kView) continue;
     const Call call(graph, node);
     const ValueId base = call.value(0);
@@ -59,19 +54,7 @@ Aliases::Aliases(const Graph& graph) : roots_(graph.num_values()), offsets_(grap
       offsets_[v] = syms.Add(offsets_[base], Dot(syms, at, call.type(0).strides));
     }
   }
-}
-
-bool Aliases::IsCheapCreation(const Graph& graph, const Node& node) {
-  uint32_t cost = 1;
-  bool creation = true;
-  ForEachValue(std::span<const Arg>(node.args), [&](ValueId v) {
-    const NodeId p = graph.producer(roots_[v]);
-    creation &= p != kNoNode && kinds_[p] == NodeKind::kCreation;
-    if (creation) cost += creation_cost_[p];
-  });
-  if (!creation || cost > kMaxCreationCost) return false;
-  creation_cost_[kinds_.size() - 1] = cost;
-  return true;
+  MarkInlined(graph, roots_, kinds_);
 }
 
 }  // namespace kiln

@@ -1,6 +1,7 @@
 // What memory each value of a graph stands in.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "compiler/graph/graph.h"
@@ -12,12 +13,12 @@ enum class NodeKind : uint8_t {
   kExternal,   // no meaning, or no way to compute it here: operands and results are tensors in memory
   kView,       // results are views of argument 0
   kPointwise,  // `lower`, with tensor operands
-  kCreation,   // `lower`, from sizes and numbers alone (a few creations deep): reads no memory, so computed wherever it
-               // is read
+  kInlined,    // `lower`; computed wherever it is read (inline.h): creations, and what is cheaper to compute than to
+               // store
   kReduction,  // `reduce`
 };
 
-// By the node alone: kCreation only without tensor operands.
+// By the node alone: kInlined only without tensor operands.
 NodeKind Classify(const Graph& graph, const Node& node);
 
 // Views resolved to the value whose memory they look into.
@@ -29,15 +30,13 @@ class Aliases {
   // Element offset of a view's index 0 from its root's index 0; the view's strides are its type's.
   Sym offset(ValueId value) const { return offsets_[value]; }
   bool is_view(ValueId value) const { return roots_[value] != value; }
+  std::span<const ValueId> roots() const { return roots_; }
   NodeKind kind(NodeId node) const { return kinds_[node]; }
 
  private:
-  bool IsCheapCreation(const Graph& graph, const Node& node);
-
   std::vector<ValueId> roots_;
   std::vector<Sym> offsets_;
   std::vector<NodeKind> kinds_;
-  std::vector<uint32_t> creation_cost_;  // per node: nodes computed for an element of a creation
 };
 
 }  // namespace kiln

@@ -32,7 +32,7 @@ std::optional<loop::ValueId> Evaluator::Find(const Key& key) const {
 
 bool Evaluator::IsComputedHere(ValueId root) const {
   const NodeId p = graph_.producer(root);
-  return p != kNoNode && (local_.contains(p) || aliases_.kind(p) == NodeKind::kCreation);
+  return p != kNoNode && (local_.contains(p) || aliases_.kind(p) == NodeKind::kInlined);
 }
 
 loop::ValueId Evaluator::At(ValueId value, const Index& index, loop::ValueId mask) {

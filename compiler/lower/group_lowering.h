@@ -76,7 +76,6 @@ class GroupLowering {
     std::vector<uint32_t> loops = {};          // those that read it
     std::vector<loop::BufferId> scratch = {};  // one a result
   };
-  bool IsCostly(NodeId n) const;
   void FindKeptRows();
   Sym RowLength();
   Sym RowPosition();

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "compiler/lower/group_lowering.h"
-#include "compiler/lower/node_element.h"
+#include "compiler/lower/inline.h"
 
 namespace kiln {
 namespace {
@@ -11,26 +11,6 @@ namespace {
 constexpr int64_t kMaxRowBytes = 32 << 10;
 
 }  // namespace
-
-// Whether the node itself evaluates a function of mathlib.
-bool GroupLowering::IsCostly(NodeId n) const {
-  const Node& node = graph_.nodes()[n];
-  if (node.def->lower == nullptr) return false;
-  loop::Kernel scratch;
-  scratch.syms = graph_.shared_syms();
-  scratch.first_axis = syms_.NextIndex(VarKind::kAxis);
-  scratch.first_value = syms_.NextIndex(VarKind::kValue);
-  loop::Builder b(scratch, scratch.body);
-  const Index index(Call(graph_, node).result().sizes.size(), syms_.Const(0));
-  NodeElement element(graph_, node, index, loop::kNone, b, [&](ValueId value, const Index&, loop::ValueId) {
-    return b.ConstBits(graph_.type(value)->dtype, 0);
-  });
-  node.def->lower(element);
-  return std::any_of(scratch.body.begin(), scratch.body.end(), [](const loop::Stmt& stmt) {
-    const auto* let = std::get_if<loop::Let>(&stmt.node);
-    return let != nullptr && loop::IsFunction(let->op);
-  });
-}
 
 // Costly full nodes that several of the row's loops need: kept from the first of them on.
 void GroupLowering::FindKeptRows() {
@@ -53,7 +33,7 @@ void GroupLowering::FindKeptRows() {
       if (!full.contains(n) || !seen.insert(n).second) continue;
       const auto it = first.find(n);
       if (it != first.end() && KeepRow(n, it->second, phase, *length, bytes)) continue;
-      if (it == first.end() && IsCostly(n)) first.emplace(n, phase);
+      if (it == first.end() && EvaluatesFunction(graph_, graph_.nodes()[n])) first.emplace(n, phase);
       ForEachValue(std::span<const Arg>(graph_.nodes()[n].args), [&](ValueId v) {
         if (const NodeId p = graph_.producer(aliases_.root(v)); p != kNoNode) ahead.push_back(p);
       });

@@ -6,10 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compiler/loop/builder.h"
 #include "compiler/lower/group_lowering.h"
-#include "compiler/lower/node_element.h"
-#include "compiler/ops/op_def.h"
 
 namespace kiln {
 namespace {
@@ -94,23 +91,6 @@ absl::StatusOr<LoweredGroup> LowerGroup(const Graph& graph, const Aliases& alias
   if (!kernel.ok()) return kernel.status();
   lowered.kernels.push_back(*std::move(kernel));
   return lowered;
-}
-
-absl::StatusOr<std::vector<OperandAccess>> OperandAccesses(const Graph& graph, const Node& node, const Index& index) {
-  std::vector<OperandAccess> accesses;
-  if (node.def->reduce) return std::vector<OperandAccess>{{Call(graph, node).value(0), index, false}};
-  loop::Kernel scratch;
-  scratch.syms = graph.shared_syms();
-  scratch.first_axis = graph.syms().NextIndex(VarKind::kAxis);
-  scratch.first_value = graph.syms().NextIndex(VarKind::kValue);
-  loop::Builder b(scratch, scratch.body);
-  NodeElement element(graph, node, index, loop::kNone, b, [&](ValueId value, const Index& at, loop::ValueId mask) {
-    accesses.push_back({value, at, mask != loop::kNone});
-    return b.ConstBits(graph.type(value)->dtype, 0);
-  });
-  node.def->lower(element);
-  if (!b.status().ok()) return b.status();
-  return accesses;
 }
 
 }  // namespace kiln

@@ -90,13 +90,4 @@ bool IsAcross(SymContext& syms, const MemoryAccess& access, Var along, Var vecto
 absl::StatusOr<LoweredGroup> LowerGroup(const Graph& graph, const Aliases& aliases, const Group& group,
                                         const Schedule& schedule);
 
-// Operand elements that `node` reads for the element at `index` of its result (of its operand, for a reduction), in the
-// order of its record's meaning. Nothing is generated.
-struct OperandAccess {
-  ValueId value = kNoValue;
-  Index index;
-  bool masked = false;
-};
-absl::StatusOr<std::vector<OperandAccess>> OperandAccesses(const Graph& graph, const Node& node, const Index& index);
-
 }  // namespace kiln

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compiler/lower/access.h"
 #include "compiler/ops/registry.h"
 #include "compiler/schedule/fuser.h"
 #include "compiler/schedule/profit.h"
@@ -30,7 +31,7 @@ absl::StatusOr<Fusion> Fuser::Run() {
       case NodeKind::kExternal:
         AddExternal(n);
         break;
-      case NodeKind::kCreation:
+      case NodeKind::kInlined:
         if (IsNeededInMemory(n)) NewGroup(n);
         break;
       case NodeKind::kPointwise:
@@ -86,13 +87,26 @@ std::vector<uint32_t> Fuser::LiveItems() {
 // Items that compute the operands of `n`, distinct, in order of first use.
 std::vector<uint32_t> Fuser::Producers(NodeId n) {
   std::vector<uint32_t> items;
-  ForEachValue(std::span<const Arg>(graph_.nodes()[n].args), [&](ValueId v) {
-    const NodeId p = graph_.producer(aliases_.root(v));
+  ForEachRoot(n, [&](ValueId root) {
+    const NodeId p = graph_.producer(root);
     if (p == kNoNode) return;
     const uint32_t item = ItemOf(p);
     if (item != kNoItem && std::find(items.begin(), items.end(), item) == items.end()) items.push_back(item);
   });
   return items;
+}
+
+// Calls f(root) for what `n` reads, a kernel through inlined nodes.
+void Fuser::ForEachRoot(NodeId n, absl::FunctionRef<void(ValueId)> f) const {
+  ForEachValue(std::span<const Arg>(graph_.nodes()[n].args), [&](ValueId v) {
+    const ValueId root = aliases_.root(v);
+    const NodeId p = graph_.producer(root);
+    if (p != kNoNode && aliases_.kind(p) == NodeKind::kInlined && aliases_.kind(n) != NodeKind::kExternal) {
+      ForEachRoot(p, f);
+    } else {
+      f(root);
+    }
+  });
 }
 
 void Fuser::Connect(NodeId n, std::span<const uint32_t> producers) {
@@ -242,7 +256,7 @@ absl::StatusOr<std::optional<GroupNode>> Fuser::FitAt(NodeId n, uint32_t item, c
     const NodeId p = graph_.producer(aliases_.root(access.value));
     if (p == kNoNode || ItemOf(p) != item) continue;
     if (access.masked) return std::nullopt;
-    ThroughViews(access);
+    ThroughViews(graph_, aliases_.roots(), access);
     const GroupNode& producer = placed_[p];
     const Sym read = Linearize(syms_, access.index, graph_.type(access.value)->sizes);
     if (read != space.part(producer.place).position) return std::nullopt;
@@ -258,16 +272,6 @@ absl::StatusOr<std::optional<GroupNode>> Fuser::FitAt(NodeId n, uint32_t item, c
   if (at.phase >= limits_.phases) return std::nullopt;
   if (at.place == Place::kFull && at.phase > 0 && !PaysToPassAgain(syms_, space)) return std::nullopt;
   return at;
-}
-
-void Fuser::ThroughViews(OperandAccess& access) const {
-  while (aliases_.is_view(access.value)) {
-    const NodeId p = graph_.producer(access.value);
-    const Node& node = graph_.nodes()[p];
-    const Call call(graph_, node);
-    access.index = node.def->view(call, access.value - node.first_result, access.index);
-    access.value = call.value(0);
-  }
 }
 
 // The item's row reductions, which nothing at full points waits for, are sinks from now on.

@@ -44,8 +44,7 @@ void Fuser::MarkReadOutside() {
   for (NodeId n = 0; n < graph_.nodes().size(); ++n) {
     const uint32_t self = ItemOf(n);
     if (self == kNoItem) continue;
-    ForEachValue(std::span<const Arg>(graph_.nodes()[n].args), [&](ValueId v) {
-      const ValueId root = aliases_.root(v);
+    ForEachRoot(n, [&](ValueId root) {
       const NodeId p = graph_.producer(root);
       if (p != kNoNode && ItemOf(p) != kNoItem && ItemOf(p) != self) in_memory_[root] = true;
     });

@@ -110,10 +110,9 @@ void Fuser::TryMergeSiblings(uint32_t self, uint32_t other) {
 std::vector<ValueId> Fuser::RootsRead(uint32_t item) {
   std::vector<ValueId> roots;
   for (const GroupNode& at : items_[item].nodes) {
-    ForEachValue(std::span<const Arg>(graph_.nodes()[at.node].args), [&](ValueId v) {
-      const ValueId root = aliases_.root(v);
+    ForEachRoot(at.node, [&](ValueId root) {
       const NodeId p = graph_.producer(root);
-      if (p != kNoNode && (ItemOf(p) == item || aliases_.kind(p) == NodeKind::kCreation)) return;
+      if (p != kNoNode && ItemOf(p) == item) return;
       if (std::find(roots.begin(), roots.end(), root) == roots.end()) roots.push_back(root);
     });
   }

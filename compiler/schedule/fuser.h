@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "compiler/graph/graph.h"
 #include "compiler/lower/alias.h"
@@ -41,6 +42,7 @@ class Fuser {
   void FindNeededInMemory();
   bool IsNeededInMemory(NodeId n) const;
   std::vector<uint32_t> Producers(NodeId n);
+  void ForEachRoot(NodeId n, absl::FunctionRef<void(ValueId)> f) const;
   void Connect(NodeId n, std::span<const uint32_t> producers);
   void AddExternal(NodeId n);
   bool Ordered(NodeId n) const;
@@ -51,7 +53,6 @@ class Fuser {
   absl::StatusOr<bool> TryJoin(NodeId n, uint32_t item, std::span<const uint32_t> producers);
   absl::StatusOr<std::optional<GroupNode>> Fit(NodeId n, uint32_t item, const GroupSpace& space);
   absl::StatusOr<std::optional<GroupNode>> FitAt(NodeId n, uint32_t item, const GroupSpace& space, Place place);
-  void ThroughViews(OperandAccess& access) const;
   void Add(uint32_t item, const GroupNode& at);
   void SinkReductions(uint32_t item);
 
