@@ -13,11 +13,11 @@
 #include "compiler/compile/sym_table.h"
 #include "compiler/graph/node_status.h"
 #include "compiler/loop/text.h"
-#include "compiler/loop/verify.h"
 #include "compiler/lower/alias.h"
 #include "compiler/lower/index.h"
 #include "compiler/memory/workspace.h"
 #include "compiler/schedule/fuse.h"
+#include "compiler/schedule/lower_step.h"
 
 namespace kiln {
 namespace {
@@ -49,7 +49,8 @@ class FunctionBuilder {
     for (const FusedStep& step : fusion->order) {
       const bool group = step.kind == FusedStep::Kind::kGroup;
       const NodeId node = group ? fusion->groups[step.index].nodes.front().node : step.index;
-      const absl::Status status = group ? AddLaunch(fusion->groups[step.index]) : AddCall(node);
+      const absl::Status status =
+          group ? AddLaunches(std::span(fusion->groups).subspan(step.index, step.count)) : AddCall(node);
       if (!status.ok()) return AtNode(status, graph_.nodes()[node].origin);
     }
     AddUpdates();
@@ -115,41 +116,40 @@ class FunctionBuilder {
 
   // --- kernels ---
 
-  absl::Status AddLaunch(const Group& group) {
-    absl::StatusOr<LoweredGroup> lowered = Lower(group);
+  absl::Status AddLaunches(std::span<const Group> groups) {
+    absl::StatusOr<LoweredStep> lowered = Lower(groups);
     if (!lowered.ok()) return lowered.status();
-    for (const ValueId v : group.outputs) AllocateOutput(v);
+    for (const Group& group : groups) {
+      for (const ValueId v : group.outputs) AllocateOutput(v);
+    }
     std::vector<uint32_t> partials;
     for (const LoweredGroup::Partial& partial : lowered->partials) partials.push_back(AllocatePartial(partial));
-    for (const LoweredKernel& kernel : lowered->kernels) {
-      v1::Launch* launch = function_.add_steps()->mutable_launch();
-      launch->set_kernel(pool_.Add(kernel.kernel));
-      for (const KernelBuffer& buffer : kernel.buffers) {
-        launch->add_buffers(buffer.root != kNoValue ? plan_of_[buffer.root] : partials[buffer.partial]);
-      }
-      table_.Write(std::span<const Sym>(kernel.sizes), launch->mutable_sizes());
-      launch->set_extent(table_(kernel.extent));
-      launch->set_grain(table_(kernel.grain));
-      launch->set_origin(graph_.nodes()[group.nodes.front().node].origin);
-    }
+    const uint32_t origin = graph_.nodes()[groups.front().nodes.front().node].origin;
+    for (const LoweredKernel& kernel : lowered->kernels) AddLaunch(kernel, partials, origin);
     return absl::OkStatus();
   }
 
-  absl::StatusOr<LoweredGroup> Lower(const Group& group) {
-    if (absl::Status status = run_.Begin("schedule"); !status.ok()) return status;
-    absl::StatusOr<Probe> probe = ProbeGroup(graph_, aliases_, group);
-    if (!probe.ok()) return probe.status();
-    const Schedule schedule = ChooseSchedule(graph_, group, *probe, options_.target);
-    run_.End("schedule");
+  void AddLaunch(const LoweredKernel& kernel, std::span<const uint32_t> partials, uint32_t origin) {
+    v1::Launch* launch = function_.add_steps()->mutable_launch();
+    launch->set_kernel(pool_.Add(kernel.kernel));
+    for (const KernelBuffer& buffer : kernel.buffers) {
+      launch->add_buffers(buffer.root != kNoValue ? plan_of_[buffer.root] : partials[buffer.partial]);
+    }
+    table_.Write(std::span<const Sym>(kernel.sizes), launch->mutable_sizes());
+    launch->set_extent(table_(kernel.extent));
+    launch->set_grain(table_(kernel.grain));
+    launch->set_origin(origin);
+  }
+
+  absl::StatusOr<LoweredStep> Lower(std::span<const Group> groups) {
     if (absl::Status status = run_.Begin("lower"); !status.ok()) return status;
-    absl::StatusOr<LoweredGroup> lowered = LowerGroup(graph_, aliases_, group, schedule);
-    if (!lowered.ok()) return lowered.status();
+    absl::StatusOr<LoweredStep> lowered = LowerStep(graph_, aliases_, groups, options_.target);
+    if (!lowered.ok()) return PassRun::Named("lower", lowered.status());
     run_.End("lower");
     for (const LoweredKernel& kernel : lowered->kernels) {
       if (run_.ShouldDump("lower")) run_.Dump("lower", "loop", loop::ToText(kernel.kernel));
-      absl::Status status = loop::Verify(kernel.kernel);
-      if (status.ok() && context_.debug.verify) status = ReadsBack(kernel.kernel);
-      if (!status.ok()) return PassRun::Named("lower", status);
+      if (!context_.debug.verify) continue;
+      if (absl::Status status = ReadsBack(kernel.kernel); !status.ok()) return PassRun::Named("lower", status);
     }
     return lowered;
   }

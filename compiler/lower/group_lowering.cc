@@ -12,6 +12,8 @@ namespace kiln {
 GroupLowering::GroupLowering(const Graph& graph, const Aliases& aliases, const Group& group, const Schedule& schedule,
                              Stage stage)
     : graph_(graph), syms_(graph.syms()), aliases_(aliases), group_(group), schedule_(schedule), stage_(stage) {
+  // Before the kernel has numbers: this too declares variables in the graph's context.
+  if (stage == Stage::kMain && FoldsRows()) FindCostly();
   kernel_.syms = graph.shared_syms();
   kernel_.first_axis = syms_.NextIndex(VarKind::kAxis);
   kernel_.first_value = syms_.NextIndex(VarKind::kValue);

@@ -76,6 +76,7 @@ class GroupLowering {
     std::vector<uint32_t> loops = {};          // those that read it
     std::vector<loop::BufferId> scratch = {};  // one a result
   };
+  void FindCostly();
   void FindKeptRows();
   Sym RowLength();
   Sym RowPosition();
@@ -139,6 +140,7 @@ class GroupLowering {
   absl::flat_hash_map<Var, Sym> named_;  // axes that stand for expressions while the kernel is written
   int open_ = 0;
 
+  absl::flat_hash_set<NodeId> costly_;  // full nodes that evaluate a function of mathlib
   absl::flat_hash_map<NodeId, KeptRow> kept_rows_;
   Probe probe_;
   struct Staged {

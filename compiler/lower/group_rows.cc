@@ -12,10 +12,16 @@ constexpr int64_t kMaxRowBytes = 32 << 10;
 
 }  // namespace
 
+void GroupLowering::FindCostly() {
+  for (const GroupNode& at : group_.nodes) {
+    if (at.place == Place::kFull && EvaluatesFunction(graph_, graph_.nodes()[at.node])) costly_.insert(at.node);
+  }
+}
+
 // Costly full nodes that several of the row's loops need: kept from the first of them on.
 void GroupLowering::FindKeptRows() {
   const std::optional<int64_t> length = syms_.AsConst(RowLength());
-  if (!length || schedule_.columns || schedule_.sink == Schedule::Sink::kInside) return;
+  if (!length || costly_.empty() || schedule_.columns || schedule_.sink == Schedule::Sink::kInside) return;
   absl::flat_hash_map<NodeId, const GroupNode*> full;
   uint32_t last = 0;
   for (const GroupNode& at : group_.nodes) {
@@ -33,7 +39,7 @@ void GroupLowering::FindKeptRows() {
       if (!full.contains(n) || !seen.insert(n).second) continue;
       const auto it = first.find(n);
       if (it != first.end() && KeepRow(n, it->second, phase, *length, bytes)) continue;
-      if (it == first.end() && EvaluatesFunction(graph_, graph_.nodes()[n])) first.emplace(n, phase);
+      if (it == first.end() && costly_.contains(n)) first.emplace(n, phase);
       ForEachValue(std::span<const Arg>(graph_.nodes()[n].args), [&](ValueId v) {
         if (const NodeId p = graph_.producer(aliases_.root(v)); p != kNoNode) ahead.push_back(p);
       });

@@ -23,6 +23,7 @@ struct FusionLimits {
   uint32_t group_nodes = 100;
   uint32_t phases = 4;
   uint32_t consumers_looked_at = 64;
+  bool bundle = true;  // small groups that don't depend on each other are launched together
 };
 
 // One step of the fused graph, in an order that respects every dependence.
@@ -30,6 +31,7 @@ struct FusedStep {
   enum class Kind : uint8_t { kGroup, kExternal };
   Kind kind = Kind::kGroup;
   uint32_t index = 0;  // into groups, or a NodeId
+  uint32_t count = 1;  // groups [index, index + count) are one launch: they don't depend on each other
 };
 
 struct Fusion {

@@ -10,7 +10,10 @@
 namespace kiln {
 
 NodeId Fuser::LastNode(uint32_t i) const {
-  return items_[i].external != kNoNode ? items_[i].external : items_[i].nodes.back().node;
+  if (items_[i].external != kNoNode) return items_[i].external;
+  NodeId last = items_[i].nodes.back().node;
+  for (const Part& part : items_[i].bundled) last = std::max(last, part.nodes.back().node);
+  return last;
 }
 
 // Outputs of the groups, and the steps in dependence order; among those that are ready, the one that the graph has
@@ -79,20 +82,31 @@ void Fuser::Emit(uint32_t i, Fusion& fusion) {
     fusion.order.push_back({FusedStep::Kind::kExternal, item.external});
     return;
   }
-  const SpaceShape& shape = item.space.shape();
+  FusedStep step{FusedStep::Kind::kGroup, static_cast<uint32_t>(fusion.groups.size()), 0};
+  std::vector<Part> parts = std::move(item.bundled);
+  parts.insert(parts.begin(), std::move(item));
+  for (Part& part : parts) {
+    Group group = Finished(std::move(part));
+    if (group.outputs.empty()) continue;
+    fusion.groups.push_back(std::move(group));
+    ++step.count;
+  }
+  if (step.count > 0) fusion.order.push_back(step);
+}
+
+Group Fuser::Finished(Part part) const {
+  const SpaceShape& shape = part.space.shape();
   const DimMask none(shape.sizes.size(), false);
   Group group{.space = shape.sizes, .reduced = shape.reduced.value_or(none), .sunk = shape.sunk.value_or(none)};
-  for (const GroupNode& at : item.nodes) {
+  for (const GroupNode& at : part.nodes) {
     const Node& node = graph_.nodes()[at.node];
     for (uint32_t r = 0; r < node.num_results; ++r) {
       const ValueId v = node.first_result + r;
       if (graph_.type(v) != nullptr && in_memory_[v]) group.outputs.push_back(v);
     }
   }
-  if (group.outputs.empty()) return;
-  group.nodes = std::move(item.nodes);
-  fusion.order.push_back({FusedStep::Kind::kGroup, static_cast<uint32_t>(fusion.groups.size())});
-  fusion.groups.push_back(std::move(group));
+  group.nodes = std::move(part.nodes);
+  return group;
 }
 
 }  // namespace kiln

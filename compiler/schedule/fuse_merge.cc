@@ -13,6 +13,7 @@ namespace {
 constexpr size_t kSiblingsLookedAt = 8;
 // Kernels that stand further apart stay so: in one, what they read and write would live longer.
 constexpr uint32_t kNearLevels = 4;
+constexpr size_t kMaxBundled = 16;
 
 }  // namespace
 
@@ -104,6 +105,34 @@ void Fuser::TryMergeSiblings(uint32_t self, uint32_t other) {
   }
   if (!PaysToMerge(syms_, items_[self].space, shared)) return;
   if (const std::optional<uint32_t> level = MergedLevel(self, other)) MergeInto(self, other, *combined, *level);
+}
+
+// Small groups of any spaces, launched together.
+void Fuser::BundleSmall() {
+  std::vector<uint32_t> small;
+  for (const uint32_t i : LiveItems()) {
+    if (items_[i].external != kNoNode || !IsSmall(syms_, items_[i].space)) continue;
+    const size_t end = small.size(), begin = end - std::min(end, kSiblingsLookedAt);
+    for (size_t k = end; k-- > begin;) TryBundle(i, Find(small[k]));
+    small.push_back(i);
+  }
+}
+
+void Fuser::TryBundle(uint32_t self, uint32_t other) {
+  if (self == other || items_[self].bundled.size() + items_[other].bundled.size() + 2 > kMaxBundled) return;
+  const uint32_t low = std::min(items_[self].level, items_[other].level),
+                 high = std::max(items_[self].level, items_[other].level);
+  if (high - low > kNearLevels || Touches(other, self, kNoNode) || Touches(self, other, kNoNode)) return;
+  const std::optional<uint32_t> level = MergedLevel(self, other);
+  if (!level) return;
+  Item& it = items_[self];
+  Item& from = items_[other];
+  it.bundled.insert(it.bundled.end(), from.bundled.begin(), from.bundled.end());
+  it.bundled.push_back(from);
+  it.consumers.insert(it.consumers.end(), from.consumers.begin(), from.consumers.end());
+  it.level = *level;
+  parent_[other] = self;
+  from = Item();
 }
 
 // What the group reads from memory, distinct, in order.

@@ -374,6 +374,15 @@ TEST(Fuse, SoftmaxEvaluatesEachExponentialOnce) {
   EXPECT_EQ(run.writes, 2u * 900);
 }
 
+TEST(Fuse, SmallKernelsOfAnySpacesAreOneLaunch) {
+  Maker m;
+  const ValueId x = m.In({6, 50}), y = m.In({7, 11, 3}), z = m.In({130});
+  const ValueId sum = m.Op("sum_dim", {Arg{ValueRef{m.Op("exp", y)}}, m.Dims({2}), Arg{true}, Arg{}});
+  const ValueId columns = m.Op("sum_dim", {Arg{ValueRef{x}}, m.Dims({0}), Arg{true}, Arg{}});
+  const GraphRun run = m.Check({m.Op("neg", x), m.Op("sub", y, sum, {m.I(1)}), columns, m.Op("exp", z)}, {}, 1e-5);
+  EXPECT_EQ(run.kernels.size(), 1u);
+}
+
 TEST(Fuse, SmallIndependentKernelsAreOne) {
   Maker m;
   const ValueId x = m.In({6, 50}), y = m.In({300});

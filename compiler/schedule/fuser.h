@@ -23,13 +23,16 @@ class Fuser {
   absl::StatusOr<Fusion> Run();
 
  private:
-  // A group while it grows, or an external call.
-  struct Item {
+  struct Part {
     std::vector<GroupNode> nodes;
     GroupSpace space;
+  };
+  // A group while it grows, or an external call.
+  struct Item : Part {
     NodeId external = kNoNode;
     uint32_t level = 0;
     std::vector<NodeId> consumers;  // nodes outside that read a value of this item
+    std::vector<Part> bundled;      // groups launched together with it
   };
 
   uint32_t Find(uint32_t item);
@@ -63,6 +66,8 @@ class Fuser {
   void MergeSiblings();
   void TryMergeSiblings(uint32_t self, uint32_t other);
   std::optional<uint32_t> MergedLevel(uint32_t a, uint32_t b);
+  void BundleSmall();
+  void TryBundle(uint32_t self, uint32_t other);
   std::vector<ValueId> RootsRead(uint32_t item);
 
   // --- fuse_finish.cc: what is stored, and the order of steps ---
@@ -71,6 +76,7 @@ class Fuser {
   void Dependences(std::span<const uint32_t> live, std::vector<std::vector<uint32_t>>& successors,
                    std::vector<uint32_t>& missing);
   void Emit(uint32_t item, Fusion& fusion);
+  Group Finished(Part part) const;
 
   const Graph& graph_;
   SymContext& syms_;

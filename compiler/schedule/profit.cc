@@ -30,11 +30,13 @@ bool PaysToPassAgain(SymContext& syms, const GroupSpace& space) {
   return !rows || *rows > kFewRows || (length && *length <= kLongRow);
 }
 
+bool IsSmall(SymContext& syms, const GroupSpace& space) {
+  const std::optional<int64_t> points = syms.AsConst(space.part(Place::kFull).count);
+  return points && *points <= kSmall;
+}
+
 bool PaysToMerge(SymContext& syms, const GroupSpace& space, Sym shared) {
-  const Sym points = space.part(Place::kFull).count;
-  if (shared == points) return true;
-  const std::optional<int64_t> fixed = syms.AsConst(points);
-  return fixed && *fixed <= kSmall;
+  return shared == space.part(Place::kFull).count || IsSmall(syms, space);
 }
 
 }  // namespace kiln

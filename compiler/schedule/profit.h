@@ -10,6 +10,9 @@ namespace kiln {
 // cache, and there must be rows enough for the threads.
 bool PaysToPassAgain(SymContext& syms, const GroupSpace& space);
 
+// Whether a kernel over the space costs mostly its launch.
+bool IsSmall(SymContext& syms, const GroupSpace& space);
+
 // Whether two groups that don't depend on each other are better off in one kernel, given the elements of the largest
 // value that both read (0: none).
 bool PaysToMerge(SymContext& syms, const GroupSpace& space, Sym shared);

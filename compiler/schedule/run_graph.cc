@@ -1,13 +1,14 @@
 #include "compiler/schedule/run_graph.h"
 
 #include <optional>
+#include <span>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/loop/interp.h"
 #include "compiler/loop/text.h"
-#include "compiler/loop/verify.h"
 #include "compiler/lower/alias.h"
 #include "compiler/lower/index.h"
+#include "compiler/schedule/lower_step.h"
 
 namespace kiln {
 namespace {
@@ -31,7 +32,8 @@ class Runner {
       if (step.kind == FusedStep::Kind::kExternal) {
         return absl::InvalidArgumentError(absl::StrCat("node ", step.index, " is an external call"));
       }
-      if (absl::Status status = RunKernel(fusion->groups[step.index]); !status.ok()) return status;
+      absl::Status status = RunStep(std::span(fusion->groups).subspan(step.index, step.count));
+      if (!status.ok()) return status;
     }
     for (const GraphOutput& out : graph_.outputs()) {
       if (out.kind == GraphOutput::Kind::kValue) run_.outputs.push_back(memory_[aliases_.root(out.value)]);
@@ -47,16 +49,12 @@ class Runner {
     });
   }
 
-  absl::Status RunKernel(const Group& group) {
-    absl::StatusOr<Probe> probe = ProbeGroup(graph_, aliases_, group);
-    if (!probe.ok()) return probe.status();
-    run_.schedules.push_back(ChooseSchedule(graph_, group, *probe, options_.target));
-    absl::StatusOr<LoweredGroup> lowered = LowerGroup(graph_, aliases_, group, run_.schedules.back());
+  absl::Status RunStep(std::span<const Group> groups) {
+    absl::StatusOr<LoweredStep> lowered = LowerStep(graph_, aliases_, groups, options_.target);
     if (!lowered.ok()) return lowered.status();
-    for (const ValueId v : group.outputs) {
-      absl::StatusOr<int64_t> elements = Value(StorageSize(graph_.syms(), *graph_.type(v)));
-      if (!elements.ok()) return elements.status();
-      memory_[v].assign(std::max<int64_t>(*elements, 0) * ByteSize(graph_.type(v)->dtype), '\xcd');
+    run_.schedules.insert(run_.schedules.end(), lowered->schedules.begin(), lowered->schedules.end());
+    for (const Group& group : groups) {
+      if (absl::Status status = Allocate(group); !status.ok()) return status;
     }
     std::vector<std::string> partials;
     for (const LoweredGroup::Partial& partial : lowered->partials) {
@@ -70,11 +68,17 @@ class Runner {
     return absl::OkStatus();
   }
 
+  absl::Status Allocate(const Group& group) {
+    for (const ValueId v : group.outputs) {
+      absl::StatusOr<int64_t> elements = Value(StorageSize(graph_.syms(), *graph_.type(v)));
+      if (!elements.ok()) return elements.status();
+      memory_[v].assign(std::max<int64_t>(*elements, 0) * ByteSize(graph_.type(v)->dtype), '\xcd');
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status RunOne(const LoweredKernel& lowered, std::vector<std::string>& partials) {
     run_.kernels.push_back(loop::ToText(lowered.kernel));
-    if (absl::Status status = loop::Verify(lowered.kernel); !status.ok()) {
-      return absl::InternalError(absl::StrCat(std::string(status.message()), "\n", run_.kernels.back()));
-    }
     std::vector<loop::BufferArg> args;
     size_t next = 0;
     for (const KernelBuffer& buffer : lowered.buffers) {

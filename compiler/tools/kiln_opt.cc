@@ -15,6 +15,7 @@
 #include <iostream>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,8 +36,8 @@
 #include "compiler/lower/nest.h"
 #include "compiler/mathlib/expand.h"
 #include "compiler/ops/registry.h"
-#include "compiler/schedule/choose.h"
 #include "compiler/schedule/fuse.h"
+#include "compiler/schedule/lower_step.h"
 
 namespace kiln {
 namespace {
@@ -119,12 +120,14 @@ absl::Status ShowKernel(const loop::Kernel& given, const Flags& flags) {
   return absl::OkStatus();
 }
 
-void ShowGroup(const Graph& graph, const Group& group, const Schedule& schedule) {
+void ShowGroups(const Graph& graph, std::span<const Group> groups, std::span<const Schedule> schedules) {
   static constexpr const char* kPlaces[] = {"full ", "outer ", "kept "};
-  std::cout << "# kernel: " << schedule.ToString() << "\n";
-  for (const GroupNode& node : group.nodes) {
-    std::cout << "#   " << kPlaces[static_cast<int>(node.place)] << node.phase << ": "
-              << PrintNode(graph, graph.nodes()[node.node]) << "\n";
+  for (size_t g = 0; g < groups.size(); ++g) {
+    std::cout << (g == 0 ? "# kernel: " : "# and: ") << schedules[g].ToString() << "\n";
+    for (const GroupNode& node : groups[g].nodes) {
+      std::cout << "#   " << kPlaces[static_cast<int>(node.place)] << node.phase << ": "
+                << PrintNode(graph, graph.nodes()[node.node]) << "\n";
+    }
   }
 }
 
@@ -139,15 +142,12 @@ absl::Status ShowKernels(const Graph& graph, const Flags& flags) {
       std::cout << "# external: " << PrintNode(graph, graph.nodes()[step.index]) << "\n";
       continue;
     }
-    const Group& group = fusion->groups[step.index];
-    absl::StatusOr<Probe> probe = ProbeGroup(graph, aliases, group);
-    if (!probe.ok()) return probe.status();
-    const Schedule schedule =
-        ChooseSchedule(graph, group, *probe, {.vector_bytes = static_cast<uint32_t>(machine->vector_bytes)});
-    ShowGroup(graph, group, schedule);
-    if (flags.stop_after == "fuse") continue;
-    absl::StatusOr<LoweredGroup> lowered = LowerGroup(graph, aliases, group, schedule);
+    const std::span<const Group> groups = std::span(fusion->groups).subspan(step.index, step.count);
+    absl::StatusOr<LoweredStep> lowered =
+        LowerStep(graph, aliases, groups, {.vector_bytes = static_cast<uint32_t>(machine->vector_bytes)});
     if (!lowered.ok()) return lowered.status();
+    ShowGroups(graph, groups, lowered->schedules);
+    if (flags.stop_after == "fuse") continue;
     for (const LoweredKernel& kernel : lowered->kernels) {
       if (absl::Status status = ShowKernel(kernel.kernel, flags); !status.ok()) return status;
     }

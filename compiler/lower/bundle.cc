@@ -1,0 +1,158 @@
+#include "compiler/lower/bundle.h"
+
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "absl/container/flat_hash_map.h"
+#include "compiler/loop/mutate.h"
+#include "compiler/loop/text.h"
+
+namespace kiln {
+namespace {
+
+constexpr int64_t kMaxScratchBytes = 64 << 10;
+
+class Bundler {
+ public:
+  explicit Bundler(SymContext& graph_syms) : graph_syms_(graph_syms), syms_(*bundle_.kernel.syms) {
+    parallel_ = NewAxis();
+    bundle_.extent = graph_syms_.Const(0);
+    bundle_.grain = graph_syms_.Const(0);
+  }
+
+  // The parallel axis' extent is known only at the end: until then it stands for itself.
+  LoweredKernel Bundle(std::vector<LoweredKernel> parts) {
+    Sym total = syms_.Const(0), grain = syms_.Const(0);
+    for (const LoweredKernel& part : parts) total = syms_.Add(total, ParallelExtent(part));
+    const Sym p = syms_.Axis(parallel_, total);
+    Sym offset = syms_.Const(0);
+    for (LoweredKernel& part : parts) {
+      bundle_.extent = graph_syms_.Add(bundle_.extent, part.extent);
+      bundle_.grain = graph_syms_.Max(bundle_.grain, part.grain);
+      const Sym extent = ParallelExtent(part);
+      AddPart(part, extent, syms_.Sub(p, offset), grain);
+      offset = syms_.Add(offset, extent);
+    }
+    loop::For outer{.axis = {.id = parallel_, .extent = total, .kind = loop::AxisKind::kParallel, .grain = grain},
+                    .body = {}};
+    outer.body = std::move(body_);
+    bundle_.kernel.body.push_back({std::move(outer)});
+    std::vector<Sym> sizes;
+    for (const uint32_t old : loop::Normalize(bundle_.kernel)) sizes.push_back(bundle_.sizes[old]);
+    bundle_.sizes = std::move(sizes);
+    return std::move(bundle_);
+  }
+
+ private:
+  static loop::For& ParallelLoop(LoweredKernel& part) { return std::get<loop::For>(part.kernel.body.front().node); }
+
+  uint32_t NewAxis() { return bundle_.kernel.num_axes++; }
+
+  // The bundle's parameter for a size of the graph.
+  uint32_t SizeOf(Sym graph_size) {
+    const auto [it, added] = size_of_.try_emplace(graph_size, static_cast<uint32_t>(bundle_.sizes.size()));
+    if (added) bundle_.sizes.push_back(graph_size);
+    return it->second;
+  }
+
+  Sym ImportSize(const LoweredKernel& part, Var var) {
+    return syms_.Size(SizeOf(part.sizes[var.index]), part.kernel.syms->Range(var));
+  }
+
+  Sym ParallelExtent(const LoweredKernel& part) {
+    const auto& loop = std::get<loop::For>(part.kernel.body.front().node);
+    return syms_.Import(*part.kernel.syms, loop.axis.extent, [&](Var var) { return ImportSize(part, var); });
+  }
+
+  // `at`: the part's own parallel index, out of [0, extent) in the others' iterations.
+  void AddPart(LoweredKernel& part, Sym extent, Sym at, Sym& grain) {
+    loop::For& old = ParallelLoop(part);
+    const loop::AxisId parallel = old.axis.id;
+    const uint32_t first_axis = bundle_.kernel.num_axes, first_value = bundle_.kernel.num_values;
+    bundle_.kernel.num_axes += part.kernel.num_axes;
+    bundle_.kernel.num_values += part.kernel.num_values;
+    absl::flat_hash_map<Var, Sym> known;
+    const std::function<Sym(Var)> variable = [&](Var var) -> Sym {
+      if (var.kind == VarKind::kSize) return ImportSize(part, var);
+      if (var.kind == VarKind::kAxis && var.index == parallel) return at;
+      if (const auto it = known.find(var); it != known.end()) return it->second;
+      const Sym bound = syms_.Import(*part.kernel.syms, *part.kernel.syms->Extent(var), variable);
+      const Sym made = var.kind == VarKind::kAxis ? syms_.Axis(first_axis + var.index, bound)
+                                                  : syms_.Value(first_value + var.index, bound);
+      return known[var] = made;
+    };
+    const auto import = [&](Sym s) { return syms_.Import(*part.kernel.syms, s, variable); };
+    grain = syms_.Max(grain, import(old.axis.grain));
+    const std::vector<loop::BufferId> buffers = AddBuffers(part, import);
+    loop::Walk(old.body, [&](loop::Stmt& stmt) {
+      loop::ForEachResult(stmt, [&](loop::ValueId& v) { v += first_value; });
+      loop::ForEachOperand(stmt, [&](loop::ValueId& v) { v += first_value; });
+      loop::ForEachYield(stmt, [&](loop::ValueId& v) { v += first_value; });
+      loop::ForEachSym(stmt, [&](Sym& s) { s = import(s); });
+      if (loop::Axis* axis = loop::AxisOf(stmt)) axis->id += first_axis;
+      if (auto* let = std::get_if<loop::Let>(&stmt.node); let != nullptr && let->op == loop::Op::kLoad)
+        let->buffer = buffers[let->buffer];
+      if (auto* store = std::get_if<loop::Store>(&stmt.node)) store->buffer = buffers[store->buffer];
+    });
+    // Runs once in the part's own iterations, and not in the others'.
+    const Sym zero = syms_.Const(0), one = syms_.Const(1);
+    const Sym below = syms_.Max(zero, syms_.Sub(extent, at)), above = syms_.Max(zero, syms_.Add(at, one));
+    loop::For guard{.axis = {.id = NewAxis(), .extent = syms_.Min(one, syms_.Min(below, above))},
+                    .body = std::move(old.body)};
+    syms_.Axis(guard.axis.id, guard.axis.extent);
+    body_.push_back({std::move(guard)});
+  }
+
+  std::vector<loop::BufferId> AddBuffers(const LoweredKernel& part, const std::function<Sym(Sym)>& import) {
+    std::vector<loop::BufferId> ids;
+    size_t global = 0;
+    for (const loop::Buffer& buffer : part.kernel.buffers) {
+      const auto fresh = static_cast<loop::BufferId>(bundle_.kernel.buffers.size());
+      if (buffer.space == loop::Space::kGlobal) {
+        const KernelBuffer& what = part.buffers[global++];
+        if (what.root != kNoValue && buffer.access == loop::Access::kRead) {
+          const auto [it, added] = read_.try_emplace(what.root, fresh);
+          ids.push_back(it->second);
+          if (!added) continue;
+        } else {
+          ids.push_back(fresh);
+        }
+        bundle_.buffers.push_back(what);
+      } else {
+        ids.push_back(fresh);
+      }
+      bundle_.kernel.buffers.push_back(buffer);
+      bundle_.kernel.buffers.back().size = import(buffer.size);
+    }
+    return ids;
+  }
+
+  SymContext& graph_syms_;
+  LoweredKernel bundle_;
+  SymContext& syms_;
+  loop::AxisId parallel_ = 0;
+  loop::Block body_;
+  absl::flat_hash_map<Sym, uint32_t> size_of_;         // by size of the graph
+  absl::flat_hash_map<ValueId, loop::BufferId> read_;  // by root
+};
+
+}  // namespace
+
+bool CanBundle(const std::vector<LoweredKernel>& parts) {
+  int64_t scratch = 0;
+  for (const LoweredKernel& part : parts) {
+    for (const loop::Buffer& buffer : part.kernel.buffers) {
+      if (buffer.space != loop::Space::kGlobal)
+        scratch += part.kernel.syms->AsConst(buffer.size).value_or(0) * ByteSize(buffer.dtype);
+    }
+  }
+  return scratch <= kMaxScratchBytes;
+}
+
+LoweredKernel Bundle(SymContext& graph_syms, std::vector<LoweredKernel> parts) {
+  if (parts.size() == 1) return std::move(parts.front());
+  return Bundler(graph_syms).Bundle(std::move(parts));
+}
+
+}  // namespace kiln

@@ -1,0 +1,27 @@
+// One step of the fused graph as kernels.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/graph/graph.h"
+#include "compiler/lower/alias.h"
+#include "compiler/lower/nest.h"
+#include "compiler/schedule/choose.h"
+#include "compiler/schedule/fuse.h"
+
+namespace kiln {
+
+struct LoweredStep {
+  std::vector<Schedule> schedules;     // one a group
+  std::vector<LoweredKernel> kernels;  // verified, in order of launch; `partial` counts over all groups
+  std::vector<LoweredGroup::Partial> partials;
+};
+
+// The groups of one FusedStep, which are launched together: scheduled, lowered, and bundled: their first kernels, then
+// those that finish them.
+absl::StatusOr<LoweredStep> LowerStep(const Graph& graph, const Aliases& aliases, std::span<const Group> groups,
+                                      const ScheduleTarget& target);
+
+}  // namespace kiln
