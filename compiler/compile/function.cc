@@ -49,8 +49,7 @@ class FunctionBuilder {
     for (const FusedStep& step : fusion->order) {
       const bool group = step.kind == FusedStep::Kind::kGroup;
       const NodeId node = group ? fusion->groups[step.index].nodes.front().node : step.index;
-      const absl::Status status =
-          group ? AddLaunches(std::span(fusion->groups).subspan(step.index, step.count)) : AddCall(node);
+      const absl::Status status = group ? AddLaunches(*fusion, step) : AddCall(node);
       if (!status.ok()) return AtNode(status, graph_.nodes()[node].origin);
     }
     AddUpdates();
@@ -116,9 +115,10 @@ class FunctionBuilder {
 
   // --- kernels ---
 
-  absl::Status AddLaunches(std::span<const Group> groups) {
-    absl::StatusOr<LoweredStep> lowered = Lower(groups);
+  absl::Status AddLaunches(const Fusion& fusion, const FusedStep& step) {
+    absl::StatusOr<LoweredStep> lowered = Lower(fusion, step);
     if (!lowered.ok()) return lowered.status();
+    const std::span<const Group> groups = std::span(fusion.groups).subspan(step.index, step.count);
     for (const Group& group : groups) {
       for (const ValueId v : group.outputs) AllocateOutput(v);
     }
@@ -141,9 +141,9 @@ class FunctionBuilder {
     launch->set_origin(origin);
   }
 
-  absl::StatusOr<LoweredStep> Lower(std::span<const Group> groups) {
+  absl::StatusOr<LoweredStep> Lower(const Fusion& fusion, const FusedStep& step) {
     if (absl::Status status = run_.Begin("lower"); !status.ok()) return status;
-    absl::StatusOr<LoweredStep> lowered = LowerStep(graph_, aliases_, groups, options_.target);
+    absl::StatusOr<LoweredStep> lowered = LowerStep(graph_, aliases_, fusion, step, options_.target);
     if (!lowered.ok()) return PassRun::Named("lower", lowered.status());
     run_.End("lower");
     for (const LoweredKernel& kernel : lowered->kernels) {

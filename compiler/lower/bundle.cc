@@ -1,6 +1,7 @@
 #include "compiler/lower/bundle.h"
 
-#include <memory>
+#include <functional>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -16,23 +17,34 @@ constexpr int64_t kMaxScratchBytes = 64 << 10;
 class Bundler {
  public:
   explicit Bundler(SymContext& graph_syms) : graph_syms_(graph_syms), syms_(*bundle_.kernel.syms) {
-    parallel_ = NewAxis();
+    parallel_ = bundle_.kernel.num_axes++;
     bundle_.extent = graph_syms_.Const(0);
-    bundle_.grain = graph_syms_.Const(0);
+    bundle_.grain = graph_syms_.Const(1);
   }
 
-  // The parallel axis' extent is known only at the end: until then it stands for itself.
-  LoweredKernel Bundle(std::vector<LoweredKernel> parts) {
-    Sym total = syms_.Const(0), grain = syms_.Const(0);
-    for (const LoweredKernel& part : parts) total = syms_.Add(total, ParallelExtent(part));
+  LoweredKernel Bundle(std::vector<LoweredKernel> parts, bool serial) {
+    Sym total = syms_.Const(serial ? 1 : 0), grain = syms_.Const(1);
+    if (serial) bundle_.extent = graph_syms_.Const(1);
+    for (const LoweredKernel& part : parts) {
+      if (serial) continue;
+      total = syms_.Add(total, ParallelExtent(part));
+      bundle_.extent = graph_syms_.Add(bundle_.extent, part.extent);
+      bundle_.grain = graph_syms_.Max(bundle_.grain, part.grain);
+      grain = syms_.Max(grain, Sizes(part, ParallelLoop(part).axis.grain));
+    }
     const Sym p = syms_.Axis(parallel_, total);
     Sym offset = syms_.Const(0);
     for (LoweredKernel& part : parts) {
-      bundle_.extent = graph_syms_.Add(bundle_.extent, part.extent);
-      bundle_.grain = graph_syms_.Max(bundle_.grain, part.grain);
       const Sym extent = ParallelExtent(part);
-      AddPart(part, extent, syms_.Sub(p, offset), grain);
-      offset = syms_.Add(offset, extent);
+      if (serial) {
+        AddPart(part, extent, std::nullopt);
+      } else {
+        // Runs once in the part's own iterations, and not in the others'.
+        const Sym at = syms_.Sub(p, offset), zero = syms_.Const(0), one = syms_.Const(1);
+        const Sym below = syms_.Max(zero, syms_.Sub(extent, at)), above = syms_.Max(zero, syms_.Add(at, one));
+        AddPart(part, syms_.Min(one, syms_.Min(below, above)), at);
+        offset = syms_.Add(offset, extent);
+      }
     }
     loop::For outer{.axis = {.id = parallel_, .extent = total, .kind = loop::AxisKind::kParallel, .grain = grain},
                     .body = {}};
@@ -46,8 +58,9 @@ class Bundler {
 
  private:
   static loop::For& ParallelLoop(LoweredKernel& part) { return std::get<loop::For>(part.kernel.body.front().node); }
-
-  uint32_t NewAxis() { return bundle_.kernel.num_axes++; }
+  static const loop::For& ParallelLoop(const LoweredKernel& part) {
+    return std::get<loop::For>(part.kernel.body.front().node);
+  }
 
   // The bundle's parameter for a size of the graph.
   uint32_t SizeOf(Sym graph_size) {
@@ -60,22 +73,23 @@ class Bundler {
     return syms_.Size(SizeOf(part.sizes[var.index]), part.kernel.syms->Range(var));
   }
 
-  Sym ParallelExtent(const LoweredKernel& part) {
-    const auto& loop = std::get<loop::For>(part.kernel.body.front().node);
-    return syms_.Import(*part.kernel.syms, loop.axis.extent, [&](Var var) { return ImportSize(part, var); });
+  Sym Sizes(const LoweredKernel& part, Sym s) {
+    return syms_.Import(*part.kernel.syms, s, [&](Var var) { return ImportSize(part, var); });
   }
+  Sym ParallelExtent(const LoweredKernel& part) { return Sizes(part, ParallelLoop(part).axis.extent); }
 
-  // `at`: the part's own parallel index, out of [0, extent) in the others' iterations.
-  void AddPart(LoweredKernel& part, Sym extent, Sym at, Sym& grain) {
+  // A loop with the part's body. `at`: the part's parallel index there; without it, that of the loop.
+  void AddPart(LoweredKernel& part, Sym extent, std::optional<Sym> at) {
     loop::For& old = ParallelLoop(part);
-    const loop::AxisId parallel = old.axis.id;
+    const loop::AxisId parallel = old.axis.id, outer = bundle_.kernel.num_axes++;
+    const Sym axis = syms_.Axis(outer, extent), index = at.value_or(axis);
     const uint32_t first_axis = bundle_.kernel.num_axes, first_value = bundle_.kernel.num_values;
     bundle_.kernel.num_axes += part.kernel.num_axes;
     bundle_.kernel.num_values += part.kernel.num_values;
     absl::flat_hash_map<Var, Sym> known;
     const std::function<Sym(Var)> variable = [&](Var var) -> Sym {
       if (var.kind == VarKind::kSize) return ImportSize(part, var);
-      if (var.kind == VarKind::kAxis && var.index == parallel) return at;
+      if (var.kind == VarKind::kAxis && var.index == parallel) return index;
       if (const auto it = known.find(var); it != known.end()) return it->second;
       const Sym bound = syms_.Import(*part.kernel.syms, *part.kernel.syms->Extent(var), variable);
       const Sym made = var.kind == VarKind::kAxis ? syms_.Axis(first_axis + var.index, bound)
@@ -83,7 +97,6 @@ class Bundler {
       return known[var] = made;
     };
     const auto import = [&](Sym s) { return syms_.Import(*part.kernel.syms, s, variable); };
-    grain = syms_.Max(grain, import(old.axis.grain));
     const std::vector<loop::BufferId> buffers = AddBuffers(part, import);
     loop::Walk(old.body, [&](loop::Stmt& stmt) {
       loop::ForEachResult(stmt, [&](loop::ValueId& v) { v += first_value; });
@@ -95,13 +108,7 @@ class Bundler {
         let->buffer = buffers[let->buffer];
       if (auto* store = std::get_if<loop::Store>(&stmt.node)) store->buffer = buffers[store->buffer];
     });
-    // Runs once in the part's own iterations, and not in the others'.
-    const Sym zero = syms_.Const(0), one = syms_.Const(1);
-    const Sym below = syms_.Max(zero, syms_.Sub(extent, at)), above = syms_.Max(zero, syms_.Add(at, one));
-    loop::For guard{.axis = {.id = NewAxis(), .extent = syms_.Min(one, syms_.Min(below, above))},
-                    .body = std::move(old.body)};
-    syms_.Axis(guard.axis.id, guard.axis.extent);
-    body_.push_back({std::move(guard)});
+    body_.push_back({loop::For{.axis = {.id = outer, .extent = extent}, .body = std::move(old.body)}});
   }
 
   std::vector<loop::BufferId> AddBuffers(const LoweredKernel& part, const std::function<Sym(Sym)>& import) {
@@ -111,10 +118,14 @@ class Bundler {
       const auto fresh = static_cast<loop::BufferId>(bundle_.kernel.buffers.size());
       if (buffer.space == loop::Space::kGlobal) {
         const KernelBuffer& what = part.buffers[global++];
-        if (what.root != kNoValue && buffer.access == loop::Access::kRead) {
-          const auto [it, added] = read_.try_emplace(what.root, fresh);
+        if (what.root != kNoValue) {
+          const auto [it, added] = buffer_of_.try_emplace(what.root, fresh);
           ids.push_back(it->second);
-          if (!added) continue;
+          if (!added) {
+            loop::Access& access = bundle_.kernel.buffers[it->second].access;
+            if (access != buffer.access) access = loop::Access::kReadWrite;
+            continue;
+          }
         } else {
           ids.push_back(fresh);
         }
@@ -133,8 +144,8 @@ class Bundler {
   SymContext& syms_;
   loop::AxisId parallel_ = 0;
   loop::Block body_;
-  absl::flat_hash_map<Sym, uint32_t> size_of_;         // by size of the graph
-  absl::flat_hash_map<ValueId, loop::BufferId> read_;  // by root
+  absl::flat_hash_map<Sym, uint32_t> size_of_;              // by size of the graph
+  absl::flat_hash_map<ValueId, loop::BufferId> buffer_of_;  // by root
 };
 
 }  // namespace
@@ -150,9 +161,9 @@ bool CanBundle(const std::vector<LoweredKernel>& parts) {
   return scratch <= kMaxScratchBytes;
 }
 
-LoweredKernel Bundle(SymContext& graph_syms, std::vector<LoweredKernel> parts) {
+LoweredKernel Bundle(SymContext& graph_syms, std::vector<LoweredKernel> parts, bool serial) {
   if (parts.size() == 1) return std::move(parts.front());
-  return Bundler(graph_syms).Bundle(std::move(parts));
+  return Bundler(graph_syms).Bundle(std::move(parts), serial);
 }
 
 }  // namespace kiln

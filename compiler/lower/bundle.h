@@ -1,4 +1,4 @@
-// Kernels that don't depend on each other, in one launch.
+// Several kernels in one launch.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,10 @@ namespace kiln {
 // Whether the parts' scratch fits beside each other.
 bool CanBundle(const std::vector<LoweredKernel>& parts);
 
-// One kernel whose parallel iterations are the first part's, then the second's …. A buffer that several parts read is
-// one. The partial results of the parts must not share numbers. One part is given back as it is. Test: bundle_test.cc.
-LoweredKernel Bundle(SymContext& graph_syms, std::vector<LoweredKernel> parts);
+// One kernel of several. Side by side: its parallel iterations are the first part's, then the second's …. Serial: one
+// iteration, which does all of the first part, then all of the second …, so that each may read what those before it
+// have stored. A root's memory is one buffer. The partial results of the parts must not share numbers. One part is
+// given back as it is. Test: bundle_test.cc.
+LoweredKernel Bundle(SymContext& graph_syms, std::vector<LoweredKernel> parts, bool serial);
 
 }  // namespace kiln

@@ -41,6 +41,7 @@ absl::StatusOr<Fusion> Fuser::Run() {
     }
   }
   MergeSiblings();
+  MarkReadOutside();
   if (limits_.bundle) BundleSmall();
   return Finish();
 }

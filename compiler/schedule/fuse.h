@@ -23,15 +23,16 @@ struct FusionLimits {
   uint32_t group_nodes = 100;
   uint32_t phases = 4;
   uint32_t consumers_looked_at = 64;
-  bool bundle = true;  // small groups that don't depend on each other are launched together
+  bool bundle = true;  // small groups are launched together
 };
 
 // One step of the fused graph, in an order that respects every dependence.
 struct FusedStep {
   enum class Kind : uint8_t { kGroup, kExternal };
   Kind kind = Kind::kGroup;
-  uint32_t index = 0;  // into groups, or a NodeId
-  uint32_t count = 1;  // groups [index, index + count) are one launch: they don't depend on each other
+  uint32_t index = 0;   // into groups, or a NodeId
+  uint32_t count = 1;   // groups [index, index + count) are one launch
+  bool serial = false;  // in this order, by one thread: each may read what those before it have stored; else they don't
 };
 
 struct Fusion {

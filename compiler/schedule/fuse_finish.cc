@@ -20,7 +20,6 @@ NodeId Fuser::LastNode(uint32_t i) const {
 // first.
 absl::StatusOr<Fusion> Fuser::Finish() {
   const std::vector<uint32_t> live = LiveItems();
-  MarkReadOutside();
   Fusion fusion;
   std::vector<uint32_t> missing(items_.size(), 0);
   std::vector<std::vector<uint32_t>> successors(items_.size());
@@ -85,6 +84,10 @@ void Fuser::Emit(uint32_t i, Fusion& fusion) {
   FusedStep step{FusedStep::Kind::kGroup, static_cast<uint32_t>(fusion.groups.size()), 0};
   std::vector<Part> parts = std::move(item.bundled);
   parts.insert(parts.begin(), std::move(item));
+  step.serial = item.serial;
+  std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
+    return std::pair(a.order, a.nodes.back().node) < std::pair(b.order, b.nodes.back().node);
+  });
   for (Part& part : parts) {
     Group group = Finished(std::move(part));
     if (group.outputs.empty()) continue;

@@ -14,6 +14,8 @@ constexpr size_t kSiblingsLookedAt = 8;
 // Kernels that stand further apart stay so: in one, what they read and write would live longer.
 constexpr uint32_t kNearLevels = 4;
 constexpr size_t kMaxBundled = 16;
+// Element operations that one thread should get at least.
+constexpr int64_t kTinyWork = 32768;
 
 }  // namespace
 
@@ -107,10 +109,12 @@ void Fuser::TryMergeSiblings(uint32_t self, uint32_t other) {
   if (const std::optional<uint32_t> level = MergedLevel(self, other)) MergeInto(self, other, *combined, *level);
 }
 
-// Small groups of any spaces, launched together.
+// Small groups of any spaces, launched together: side by side, or in order where there is not work enough for a second
+// thread.
 void Fuser::BundleSmall() {
   std::vector<uint32_t> small;
   for (const uint32_t i : LiveItems()) {
+    items_[i].order = items_[i].level;
     if (items_[i].external != kNoNode || !IsSmall(syms_, items_[i].space)) continue;
     const size_t end = small.size(), begin = end - std::min(end, kSiblingsLookedAt);
     for (size_t k = end; k-- > begin;) TryBundle(i, Find(small[k]));
@@ -118,19 +122,31 @@ void Fuser::BundleSmall() {
   }
 }
 
+bool Fuser::IsTiny(const Item& item) const {
+  int64_t work = 0;
+  const auto add = [&](const Part& part) {
+    const int64_t points = syms_.AsConst(part.space.part(Place::kFull).count).value_or(kTinyWork);
+    work += points * static_cast<int64_t>(part.nodes.size());
+  };
+  add(item);
+  for (const Part& part : item.bundled) add(part);
+  return work <= kTinyWork / 2;
+}
+
 void Fuser::TryBundle(uint32_t self, uint32_t other) {
   if (self == other || items_[self].bundled.size() + items_[other].bundled.size() + 2 > kMaxBundled) return;
-  const uint32_t low = std::min(items_[self].level, items_[other].level),
-                 high = std::max(items_[self].level, items_[other].level);
-  if (high - low > kNearLevels || Touches(other, self, kNoNode) || Touches(self, other, kNoNode)) return;
-  const std::optional<uint32_t> level = MergedLevel(self, other);
-  if (!level) return;
   Item& it = items_[self];
   Item& from = items_[other];
+  if (std::max(it.level, from.level) - std::min(it.level, from.level) > kNearLevels) return;
+  const bool serial = it.serial || from.serial || Touches(other, self, kNoNode) || Touches(self, other, kNoNode);
+  if (serial && !(IsTiny(it) && IsTiny(from))) return;
+  const std::optional<uint32_t> level = MergedLevel(self, other);
+  if (!level) return;
   it.bundled.insert(it.bundled.end(), from.bundled.begin(), from.bundled.end());
   it.bundled.push_back(from);
   it.consumers.insert(it.consumers.end(), from.consumers.begin(), from.consumers.end());
   it.level = *level;
+  it.serial = serial;
   parent_[other] = self;
   from = Item();
 }

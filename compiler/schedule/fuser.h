@@ -26,6 +26,7 @@ class Fuser {
   struct Part {
     std::vector<GroupNode> nodes;
     GroupSpace space;
+    uint32_t order = 0;  // in a serial bundle: its own level
   };
   // A group while it grows, or an external call.
   struct Item : Part {
@@ -33,6 +34,7 @@ class Fuser {
     uint32_t level = 0;
     std::vector<NodeId> consumers;  // nodes outside that read a value of this item
     std::vector<Part> bundled;      // groups launched together with it
+    bool serial = false;            // one after the other
   };
 
   uint32_t Find(uint32_t item);
@@ -68,6 +70,7 @@ class Fuser {
   std::optional<uint32_t> MergedLevel(uint32_t a, uint32_t b);
   void BundleSmall();
   void TryBundle(uint32_t self, uint32_t other);
+  bool IsTiny(const Item& item) const;
   std::vector<ValueId> RootsRead(uint32_t item);
 
   // --- fuse_finish.cc: what is stored, and the order of steps ---

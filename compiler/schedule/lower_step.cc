@@ -10,11 +10,11 @@
 
 namespace kiln {
 
-absl::StatusOr<LoweredStep> LowerStep(const Graph& graph, const Aliases& aliases, std::span<const Group> groups,
-                                      const ScheduleTarget& target) {
+absl::StatusOr<LoweredStep> LowerStep(const Graph& graph, const Aliases& aliases, const Fusion& fusion,
+                                      const FusedStep& fused, const ScheduleTarget& target) {
   LoweredStep step;
   std::vector<std::vector<LoweredKernel>> rounds;
-  for (const Group& group : groups) {
+  for (const Group& group : std::span(fusion.groups).subspan(fused.index, fused.count)) {
     absl::StatusOr<Probe> probe = ProbeGroup(graph, aliases, group);
     if (!probe.ok()) return probe.status();
     step.schedules.push_back(ChooseSchedule(graph, group, *probe, target));
@@ -28,9 +28,11 @@ absl::StatusOr<LoweredStep> LowerStep(const Graph& graph, const Aliases& aliases
       rounds[k].push_back(std::move(lowered->kernels[k]));
     }
   }
+  // So little work is never cut into chunks.
+  if (fused.serial && rounds.size() > 1) return absl::InternalError("a serial step takes two rounds of kernels");
   for (std::vector<LoweredKernel>& round : rounds) {
     if (CanBundle(round)) {
-      step.kernels.push_back(Bundle(graph.syms(), std::move(round)));
+      step.kernels.push_back(Bundle(graph.syms(), std::move(round), fused.serial));
     } else {
       for (LoweredKernel& kernel : round) step.kernels.push_back(std::move(kernel));
     }

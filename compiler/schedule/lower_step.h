@@ -19,9 +19,9 @@ struct LoweredStep {
   std::vector<LoweredGroup::Partial> partials;
 };
 
-// The groups of one FusedStep, which are launched together: scheduled, lowered, and bundled: their first kernels, then
-// those that finish them.
-absl::StatusOr<LoweredStep> LowerStep(const Graph& graph, const Aliases& aliases, std::span<const Group> groups,
-                                      const ScheduleTarget& target);
+// The groups of one step of `fusion`, scheduled, lowered, and bundled: their first kernels, then those that finish
+// them.
+absl::StatusOr<LoweredStep> LowerStep(const Graph& graph, const Aliases& aliases, const Fusion& fusion,
+                                      const FusedStep& step, const ScheduleTarget& target);
 
 }  // namespace kiln

@@ -32,7 +32,7 @@ class Runner {
       if (step.kind == FusedStep::Kind::kExternal) {
         return absl::InvalidArgumentError(absl::StrCat("node ", step.index, " is an external call"));
       }
-      absl::Status status = RunStep(std::span(fusion->groups).subspan(step.index, step.count));
+      absl::Status status = RunStep(*fusion, step);
       if (!status.ok()) return status;
     }
     for (const GraphOutput& out : graph_.outputs()) {
@@ -49,11 +49,11 @@ class Runner {
     });
   }
 
-  absl::Status RunStep(std::span<const Group> groups) {
-    absl::StatusOr<LoweredStep> lowered = LowerStep(graph_, aliases_, groups, options_.target);
+  absl::Status RunStep(const Fusion& fusion, const FusedStep& step) {
+    absl::StatusOr<LoweredStep> lowered = LowerStep(graph_, aliases_, fusion, step, options_.target);
     if (!lowered.ok()) return lowered.status();
     run_.schedules.insert(run_.schedules.end(), lowered->schedules.begin(), lowered->schedules.end());
-    for (const Group& group : groups) {
+    for (const Group& group : std::span(fusion.groups).subspan(step.index, step.count)) {
       if (absl::Status status = Allocate(group); !status.ok()) return status;
     }
     std::vector<std::string> partials;

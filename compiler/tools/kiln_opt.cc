@@ -120,10 +120,10 @@ absl::Status ShowKernel(const loop::Kernel& given, const Flags& flags) {
   return absl::OkStatus();
 }
 
-void ShowGroups(const Graph& graph, std::span<const Group> groups, std::span<const Schedule> schedules) {
+void ShowGroups(const Graph& graph, std::span<const Group> groups, std::span<const Schedule> schedules, bool serial) {
   static constexpr const char* kPlaces[] = {"full ", "outer ", "kept "};
   for (size_t g = 0; g < groups.size(); ++g) {
-    std::cout << (g == 0 ? "# kernel: " : "# and: ") << schedules[g].ToString() << "\n";
+    std::cout << (g == 0 ? "# kernel: " : serial ? "# then: " : "# and: ") << schedules[g].ToString() << "\n";
     for (const GroupNode& node : groups[g].nodes) {
       std::cout << "#   " << kPlaces[static_cast<int>(node.place)] << node.phase << ": "
                 << PrintNode(graph, graph.nodes()[node.node]) << "\n";
@@ -144,9 +144,9 @@ absl::Status ShowKernels(const Graph& graph, const Flags& flags) {
     }
     const std::span<const Group> groups = std::span(fusion->groups).subspan(step.index, step.count);
     absl::StatusOr<LoweredStep> lowered =
-        LowerStep(graph, aliases, groups, {.vector_bytes = static_cast<uint32_t>(machine->vector_bytes)});
+        LowerStep(graph, aliases, *fusion, step, {.vector_bytes = static_cast<uint32_t>(machine->vector_bytes)});
     if (!lowered.ok()) return lowered.status();
-    ShowGroups(graph, groups, lowered->schedules);
+    ShowGroups(graph, groups, lowered->schedules, step.serial);
     if (flags.stop_after == "fuse") continue;
     for (const LoweredKernel& kernel : lowered->kernels) {
       if (absl::Status status = ShowKernel(kernel.kernel, flags); !status.ok()) return status;
