@@ -24,6 +24,8 @@ struct GraphFunctions {
 };
 
 // Request passes, partition, graph passes. `context.subject` is set to the name of what is being worked on.
-absl::StatusOr<GraphFunctions> MakeFunctions(std::shared_ptr<const Graph> request, PassContext& context);
+// `static_inputs` as in PartitionOptions.
+absl::StatusOr<GraphFunctions> MakeFunctions(std::shared_ptr<const Graph> request, PassContext& context,
+                                             std::vector<bool> static_inputs = {});
 
 }  // namespace kiln

@@ -1,6 +1,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -17,6 +19,12 @@
 
 namespace kiln {
 namespace {
+
+std::vector<bool> StaticInputs(const v1::GuardSpec& guards) {
+  std::vector<bool> is_static;
+  for (const v1::GuardSpec::InputGuard& input : guards.inputs()) is_static.push_back(input.is_static());
+  return is_static;
+}
 
 class Planner {
  public:
@@ -42,7 +50,8 @@ class Planner {
     passes_.times = &times_;
     absl::StatusOr<std::shared_ptr<const Graph>> graph = ImportGraph(request_.graph());
     if (!graph.ok()) return graph.status();
-    absl::StatusOr<GraphFunctions> functions = MakeFunctions(*std::move(graph), passes_);
+    absl::StatusOr<GraphFunctions> functions =
+        MakeFunctions(*std::move(graph), passes_, StaticInputs(request_.guards()));
     if (!functions.ok()) return functions.status();
     if (absl::Status status = Sign(*functions); !status.ok()) return status;
     for (const NamedGraph& function : functions->functions) {
