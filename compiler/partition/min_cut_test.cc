@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <random>
+#include <sstream>
+#include <string>
 #include <vector>
 
 namespace kiln {
@@ -53,6 +56,32 @@ TEST(MinCut, AgreesWithBruteForce) {
     EXPECT_EQ(actual.value, expected.value) << round;
     EXPECT_EQ(actual.sink_side, expected.sink_side) << round;
   }
+}
+
+int64_t Capacity(const std::string& text) { return text == "inf" ? kInfiniteCapacity : std::stoll(text); }
+
+// testdata/make_cuts.py says how the file is made.
+TEST(MinCut, AgreesWithPyTorchsSolver) {
+  std::ifstream file("compiler/partition/testdata/cuts.txt");
+  int graphs = 0, unbounded = 0;
+  for (std::string line; std::getline(file, line); ++graphs) {
+    std::istringstream words(line);
+    uint32_t vertices = 0;
+    std::string value, edge;
+    words >> vertices >> value;
+    FlowNetwork network(vertices);
+    while (words >> edge) {
+      const size_t first = edge.find(','), last = edge.rfind(',');
+      network.AddEdge(static_cast<uint32_t>(std::stoul(edge)),
+                      static_cast<uint32_t>(std::stoul(edge.substr(first + 1))), Capacity(edge.substr(last + 1)));
+    }
+    const MinCut cut = network.Solve(0, vertices - 1);
+    EXPECT_EQ(std::min(cut.value, kInfiniteCapacity), Capacity(value)) << "line " << graphs + 1;
+    unbounded += value == "inf";
+  }
+  EXPECT_EQ(graphs, 200);
+  EXPECT_GT(unbounded, 0);
+  EXPECT_LT(unbounded, 100);
 }
 
 TEST(MinCut, InfiniteEdgesAreNeverCut) {

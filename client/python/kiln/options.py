@@ -7,7 +7,7 @@
 | fallback    | KILN_FALLBACK  | "eager" or "inductor"             | "eager"                                   |
 | timeout     | KILN_TIMEOUT   | seconds for one compile           | 600                                       |
 | precision   | KILN_PRECISION | "eager" or "fast"                 | "eager"                                   |
-| memory_budget | KILN_MEMORY_BUDGET | 0 to 1: activations that a backward keeps | torch._functorch.config.activation_memory_budget |
+| memory_budget | KILN_MEMORY_BUDGET | 0 (recompute) to 1 (save)       | torch's activation_memory_budget          |
 | record      | KILN_RECORD    | a file that requests are added to | none                                      |
 | job         | KILN_JOB       | a name for the server's statistics | the program's name                        |
 
