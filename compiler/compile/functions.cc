@@ -34,4 +34,10 @@ absl::StatusOr<GraphFunctions> MakeFunctions(std::shared_ptr<const Graph> reques
   return made;
 }
 
+std::vector<bool> StaticInputs(const v1::GuardSpec& guards) {
+  std::vector<bool> is_static;
+  for (const v1::GuardSpec::InputGuard& input : guards.inputs()) is_static.push_back(input.is_static());
+  return is_static;
+}
+
 }  // namespace kiln

@@ -2,7 +2,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -19,12 +18,6 @@
 
 namespace kiln {
 namespace {
-
-std::vector<bool> StaticInputs(const v1::GuardSpec& guards) {
-  std::vector<bool> is_static;
-  for (const v1::GuardSpec::InputGuard& input : guards.inputs()) is_static.push_back(input.is_static());
-  return is_static;
-}
 
 class Planner {
  public:
