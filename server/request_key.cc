@@ -87,8 +87,8 @@ v1::CompileRequest CanonicalRequest(const v1::CompileRequest& request) {
   out.DiscardUnknownFields();
   if (out.graph().has_syms()) DropSizeClasses(out.mutable_graph()->mutable_syms());
   if (out.guards().has_syms()) DropSizeClasses(out.mutable_guards()->mutable_syms());
-  // Zero, of either sign, is "unset".
-  if (out.options().memory_budget() == 0) out.mutable_options()->set_memory_budget(1.0);
+  if (!out.options().has_memory_budget()) out.mutable_options()->set_memory_budget(1.0);
+  if (out.options().memory_budget() == 0) out.mutable_options()->set_memory_budget(0.0);  // without a sign
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include "compiler/graph/graph.h"
 #include "compiler/partition/split.h"
 #include "compiler/pipeline/pass.h"
+#include "proto/graph.pb.h"
 
 namespace kiln {
 
@@ -24,6 +25,11 @@ struct GraphFunctions {
 };
 
 // Request passes, partition, graph passes. `context.subject` is set to the name of what is being worked on.
-absl::StatusOr<GraphFunctions> MakeFunctions(std::shared_ptr<const Graph> request, PassContext& context);
+// `static_inputs` as in PartitionOptions.
+absl::StatusOr<GraphFunctions> MakeFunctions(std::shared_ptr<const Graph> request, PassContext& context,
+                                             std::vector<bool> static_inputs = {});
+
+// The static_inputs of a request.
+std::vector<bool> StaticInputs(const v1::GuardSpec& guards);
 
 }  // namespace kiln

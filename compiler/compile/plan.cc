@@ -1,6 +1,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -42,7 +43,8 @@ class Planner {
     passes_.times = &times_;
     absl::StatusOr<std::shared_ptr<const Graph>> graph = ImportGraph(request_.graph());
     if (!graph.ok()) return graph.status();
-    absl::StatusOr<GraphFunctions> functions = MakeFunctions(*std::move(graph), passes_);
+    absl::StatusOr<GraphFunctions> functions =
+        MakeFunctions(*std::move(graph), passes_, StaticInputs(request_.guards()));
     if (!functions.ok()) return functions.status();
     if (absl::Status status = Sign(*functions); !status.ok()) return status;
     for (const NamedGraph& function : functions->functions) {

@@ -39,7 +39,7 @@ enum class Promote : uint8_t {
 
 struct Traits {
   bool random = false;          // draws from a generator: kept in graph order, never recomputed
-  bool compute_heavy = false;   // never recomputed by the partitioner
+  bool compute_heavy = false;   // recomputed only for a memory budget below 1
   bool data_dependent = false;  // the result's shape depends on data
   bool effect = false;
 };

@@ -32,11 +32,12 @@ absl::StatusOr<Options> ImportOptions(const v1::Options& options) {
         absl::StrCat("options.precision: unknown value ", static_cast<int>(options.precision())));
   }
   out.precision = static_cast<Precision>(options.precision());
-  if (const double budget = options.memory_budget(); budget != 0) {
-    if (!(budget > 0 && budget <= 1)) {
-      return absl::InvalidArgumentError(absl::StrCat("options.memory_budget: ", budget, " is not in (0, 1]"));
+  if (options.has_memory_budget()) {
+    const double budget = options.memory_budget();
+    if (!(budget >= 0 && budget <= 1)) {
+      return absl::InvalidArgumentError(absl::StrCat("options.memory_budget: ", budget, " is not in [0, 1]"));
     }
-    out.memory_budget = budget;
+    out.memory_budget = budget == 0 ? 0 : budget;  // zero has no sign
   }
   return out;
 }

@@ -16,11 +16,11 @@ enum class Precision : uint8_t { kEager = 0, kFast = 1 };
 struct Options {
   // kEager: each op's result is rounded to its own dtype before the next sees it. kFast drops that.
   Precision precision = Precision::kEager;
-  // As torch's activation_memory_budget, in (0, 1]: 1 saves what the cheapest backward wants.
+  // As torch's activation_memory_budget, in [0, 1]: partition/choose_saved.h.
   double memory_budget = 1.0;
 };
 
-// InvalidArgument names the field. 0 stands for unset, as protobuf has it.
+// InvalidArgument names the field.
 absl::StatusOr<Options> ImportOptions(const v1::Options& options);
 
 enum class OptionEffect : uint8_t {

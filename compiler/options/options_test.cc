@@ -29,6 +29,10 @@ TEST(Options, CanonicalTextTellsEachOptionApart) {
   EXPECT_EQ(CanonicalText(*ImportOptions(proto)), "memory_budget=1;precision=eager");
   proto.set_memory_budget(1);
   EXPECT_EQ(CanonicalText(*ImportOptions(proto)), "memory_budget=1;precision=eager");
+  for (const double zero : {0.0, -0.0}) {
+    proto.set_memory_budget(zero);
+    EXPECT_EQ(CanonicalText(*ImportOptions(proto)), "memory_budget=0;precision=eager");
+  }
   proto.set_memory_budget(0.5);
   proto.set_precision(v1::Options::FAST);
   EXPECT_EQ(CanonicalText(*ImportOptions(proto)), "memory_budget=0.5;precision=fast");

@@ -1,7 +1,6 @@
 #include "compiler/partition/split.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -9,90 +8,73 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/graph/builder.h"
-#include "compiler/ops/op_def.h"
-#include "compiler/ops/registry.h"
+#include "compiler/partition/roles.h"
 
 namespace kiln {
 namespace {
 
-bool IsView(const Node& node) { return node.def != nullptr && node.def->view != nullptr; }
-
-bool HasTensorOperand(const Node& node) {
-  bool found = false;
-  ForEachValue(std::span<const Arg>(node.args), [&](ValueId) { found = true; });
-  return found;
-}
-
-// Made again wherever it is wanted: views, and tensors made from nothing but sizes and numbers.
-bool IsFree(const Node& node) {
-  return IsView(node) || (node.def != nullptr && node.def->lower != nullptr && !HasTensorOperand(node));
-}
-
-bool MustStayForward(const Graph& graph, const Node& node) {
-  const Traits traits = TraitsOf(Call(graph, node));
-  return node.phase == Phase::kForward && (traits.random || traits.effect);
-}
-
-// Nodes that the forward's outputs and updates need.
-std::vector<bool> ForwardNodes(const Graph& joint) {
-  std::vector<bool> forward(joint.nodes().size(), false);
-  const auto need = [&](ValueId v) {
-    if (joint.producer(v) != kNoNode) forward[joint.producer(v)] = true;
-  };
-  for (uint32_t i = 0; i < joint.num_forward_outputs(); ++i) {
-    if (joint.outputs()[i].kind == GraphOutput::Kind::kValue) need(joint.outputs()[i].value);
-  }
-  for (const GraphUpdate& update : joint.updates()) need(update.value);
-  for (NodeId n = static_cast<NodeId>(joint.nodes().size()); n-- > 0;) {
-    const Node& node = joint.nodes()[n];
-    if (MustStayForward(joint, node)) forward[n] = true;
-    if (forward[n]) ForEachValue(std::span<const Arg>(node.args), need);
-  }
-  return forward;
-}
-
-std::vector<bool> Primals(const Graph& joint) {
-  std::vector<bool> primal(joint.num_values(), false);
-  for (uint32_t i = 0; i < joint.num_primals(); ++i) {
-    if (joint.inputs()[i].value != kNoValue) primal[joint.inputs()[i].value] = true;
-  }
-  return primal;
-}
-
-// The backward's nodes: what the gradients need and is not computed forward, and the free nodes on the way to what is saved.
-// Calls saved(value) for every value that has to come from the forward, and node(n) for every node, each once.
-class BackwardWalk {
+// What each side computes, given what is saved.
+class Sides {
  public:
-  explicit BackwardWalk(const Graph& joint)
-      : joint_(joint), forward_(ForwardNodes(joint)), primal_(Primals(joint)), nodes_(joint.nodes().size(), false) {
-    for (uint32_t i = joint.num_forward_outputs(); i < joint.outputs().size(); ++i) {
-      if (joint.outputs()[i].kind == GraphOutput::Kind::kValue) Need(joint.outputs()[i].value);
+  Sides(const Graph& joint, const Roles& roles, std::span<const ValueId> saved)
+      : joint_(joint),
+        saved_(joint.num_values()),
+        used_(joint.num_values()),
+        forward_(joint.nodes().size()),
+        backward_(joint.nodes().size()) {
+    for (const ValueId v : saved) {
+      saved_[v] = true;
+      NeedForward(v);
     }
-    for (NodeId n = static_cast<NodeId>(joint.nodes().size()); n-- > 0;) {
-      if (nodes_[n]) ForEachValue(std::span<const Arg>(joint.nodes()[n].args), [&](ValueId v) { Need(v); });
-    }
+    WalkForward(roles);
+    WalkBackward(roles);
   }
+  // Per node.
   const std::vector<bool>& forward() const { return forward_; }
-  const std::vector<bool>& backward() const { return nodes_; }
-  const absl::flat_hash_set<ValueId>& saved() const { return saved_; }
+  const std::vector<bool>& backward() const { return backward_; }
+  bool IsUsed(ValueId saved) const { return used_[saved]; }
+  // A value that the backward reads and has not got: kNoValue if all is well.
+  ValueId missing() const { return missing_; }
 
  private:
-  void Need(ValueId v) {
-    const NodeId p = joint_.producer(v);
-    if (p == kNoNode) {
-      if (primal_[v]) saved_.insert(v);
-    } else if (!forward_[p] || IsFree(joint_.nodes()[p])) {
-      nodes_[p] = true;
-    } else {
-      saved_.insert(v);
+  void NeedForward(ValueId v) {
+    if (joint_.producer(v) != kNoNode) forward_[joint_.producer(v)] = true;
+  }
+
+  void WalkForward(const Roles& roles) {
+    for (auto n = static_cast<NodeId>(forward_.size()); n-- > 0;) {
+      if (roles.forward[n]) forward_[n] = true;
+      if (!forward_[n]) continue;
+      ForEachValue(std::span<const Arg>(joint_.nodes()[n].args), [&](ValueId v) { NeedForward(v); });
+    }
+  }
+
+  void NeedBackward(ValueId v) {
+    if (saved_[v]) {
+      used_[v] = true;
+    } else if (joint_.producer(v) != kNoNode) {
+      backward_[joint_.producer(v)] = true;
+    } else if (primal_[v]) {
+      missing_ = v;
+    }
+  }
+
+  void WalkBackward(const Roles& roles) {
+    for (const GraphOutput& out : joint_.outputs().subspan(joint_.num_forward_outputs())) {
+      if (out.kind == GraphOutput::Kind::kValue) NeedBackward(out.value);
+    }
+    for (auto n = static_cast<NodeId>(backward_.size()); n-- > 0;) {
+      if (roles.backward[n] && roles.bound[n]) backward_[n] = true;
+      if (!backward_[n]) continue;
+      ForEachValue(std::span<const Arg>(joint_.nodes()[n].args), [&](ValueId v) { NeedBackward(v); });
     }
   }
 
   const Graph& joint_;
-  std::vector<bool> forward_;
-  std::vector<bool> primal_;
-  std::vector<bool> nodes_;
-  absl::flat_hash_set<ValueId> saved_;
+  const std::vector<bool> primal_ = Primals(joint_);
+  std::vector<bool> saved_, used_;  // per value
+  std::vector<bool> forward_, backward_;
+  ValueId missing_ = kNoValue;
 };
 
 class SymCollector {
@@ -127,14 +109,14 @@ class SymCollector {
   absl::flat_hash_set<Var> vars_;
 };
 
-std::vector<Sym> BackwardSyms(const Graph& joint, const BackwardWalk& walk, std::span<const ValueId> saved) {
+std::vector<Sym> BackwardSyms(const Graph& joint, const Sides& sides, std::span<const ValueId> saved) {
   SymCollector syms(joint.syms());
   for (const ValueId v : saved) syms.Add(joint.type(v));
   for (uint32_t i = joint.num_primals(); i < joint.inputs().size(); ++i) {
     if (joint.inputs()[i].value != kNoValue) syms.Add(joint.type(joint.inputs()[i].value));
   }
   for (NodeId n = 0; n < joint.nodes().size(); ++n) {
-    if (!walk.backward()[n]) continue;
+    if (!sides.backward()[n]) continue;
     const Node& node = joint.nodes()[n];
     syms.Add(std::span<const Arg>(node.args));
     for (uint32_t r = 0; r < node.num_results; ++r) syms.Add(joint.type(node.first_result + r));
@@ -152,6 +134,9 @@ class Extract {
 
   void Input(ValueId v) { map_[v] = b_.AddInput(*joint_.type(v)); }
   void Input(Sym s) { b_.AddSymInput(s); }
+  void Inputs(std::span<const GraphInput> inputs) {
+    for (const GraphInput& input : inputs) input.value != kNoValue ? Input(input.value) : Input(input.sym);
+  }
   void Constants() {
     for (const GraphConstant& constant : joint_.constants()) {
       map_[constant.value] = b_.AddConstant(*joint_.type(constant.value), constant.data);
@@ -190,56 +175,49 @@ class Extract {
   absl::flat_hash_map<ValueId, ValueId> map_;
 };
 
-}  // namespace
-
-absl::StatusOr<Saved> ChooseSaved(const Graph& joint) {
-  const BackwardWalk walk(joint);
-  Saved saved;
-  saved.values.assign(walk.saved().begin(), walk.saved().end());
-  std::sort(saved.values.begin(), saved.values.end());
-  for (const GraphUpdate& update : joint.updates()) {
-    const ValueId input = joint.inputs()[update.input].value;
-    if (std::binary_search(saved.values.begin(), saved.values.end(), input)) {
-      return absl::UnimplementedError(
-          absl::StrCat("input ", update.input, " is written in place and its old value is needed by the backward"));
-    }
-  }
-  saved.syms = BackwardSyms(joint, walk, saved.values);
-  return saved;
-}
-
-absl::StatusOr<Split> SplitJoint(const Graph& joint, Saved saved) {
-  const BackwardWalk walk(joint);
-  Extract forward(joint), backward(joint);
-  for (uint32_t i = 0; i < joint.num_primals(); ++i) {
-    const GraphInput& input = joint.inputs()[i];
-    input.value != kNoValue ? forward.Input(input.value) : forward.Input(input.sym);
-  }
+absl::StatusOr<std::shared_ptr<const Graph>> Forward(const Graph& joint, const Sides& sides, const Saved& saved) {
+  Extract forward(joint);
+  forward.Inputs(joint.inputs().first(joint.num_primals()));
   forward.Constants();
-  forward.Nodes(walk.forward());
+  forward.Nodes(sides.forward());
   for (uint32_t i = 0; i < joint.num_forward_outputs(); ++i) forward.Output(joint.outputs()[i]);
   for (const ValueId v : saved.values) forward.OutputValue(v);
   for (const Sym s : saved.syms) forward.OutputSym(s);
   for (const GraphUpdate& update : joint.updates()) forward.Update(update);
+  return forward.Build();
+}
 
+absl::StatusOr<std::shared_ptr<const Graph>> Backward(const Graph& joint, const Sides& sides, const Saved& saved) {
+  Extract backward(joint);
   for (const Sym s : saved.syms) backward.Input(s);
   for (const ValueId v : saved.values) backward.Input(v);
-  for (uint32_t i = joint.num_primals(); i < joint.inputs().size(); ++i) {
-    const GraphInput& input = joint.inputs()[i];
-    input.value != kNoValue ? backward.Input(input.value) : backward.Input(input.sym);
-  }
+  backward.Inputs(joint.inputs().subspan(joint.num_primals()));
   backward.Constants();
-  backward.Nodes(walk.backward());
+  backward.Nodes(sides.backward());
   for (uint32_t i = joint.num_forward_outputs(); i < joint.outputs().size(); ++i) backward.Output(joint.outputs()[i]);
+  return backward.Build();
+}
 
+}  // namespace
+
+absl::StatusOr<Split> SplitJoint(const Graph& joint, std::span<const ValueId> values) {
+  absl::StatusOr<Roles> roles = FindRoles(joint);
+  if (!roles.ok()) return roles.status();
+  const Sides sides(joint, *roles, values);
+  if (sides.missing() != kNoValue) {
+    return absl::InternalError(absl::StrCat("the backward reads value ", sides.missing(), ", which is not saved"));
+  }
   Split split;
-  absl::StatusOr<std::shared_ptr<const Graph>> graph = forward.Build();
+  for (const ValueId v : values) {
+    if (sides.IsUsed(v)) split.saved.values.push_back(v);
+  }
+  split.saved.syms = BackwardSyms(joint, sides, split.saved.values);
+  absl::StatusOr<std::shared_ptr<const Graph>> graph = Forward(joint, sides, split.saved);
   if (!graph.ok()) return graph.status();
   split.forward = *std::move(graph);
-  graph = backward.Build();
+  graph = Backward(joint, sides, split.saved);
   if (!graph.ok()) return graph.status();
   split.backward = *std::move(graph);
-  split.saved = std::move(saved);
   return split;
 }
 

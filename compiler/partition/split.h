@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -9,8 +10,9 @@
 
 namespace kiln {
 
-// What the forward hands to the backward. The forward graph's outputs are the joint graph's forward outputs, then `values`, then
-// `syms`; the backward graph's inputs are `syms`, `values`, then the tangents. Order is the joint graph's.
+// What the forward hands to the backward. The forward graph's outputs are the joint graph's forward outputs, then
+// `values`, then `syms`; the backward graph's inputs are `syms`, `values`, then the tangents. Order is the joint
+// graph's.
 struct Saved {
   std::vector<ValueId> values;  // of the joint graph
   std::vector<Sym> syms;        // size variables that the backward's types and arguments mention
@@ -22,11 +24,8 @@ struct Split {
   std::shared_ptr<const Graph> backward;
 };
 
-// Which values to save. Here: whatever the backward reads of the forward, nothing is recomputed but views and creations, which
-// cost nothing: a view is taken again from the value it looks into.
-absl::StatusOr<Saved> ChooseSaved(const Graph& joint);
-
-// Test: split_test.cc.
-absl::StatusOr<Split> SplitJoint(const Graph& joint, Saved saved);
+// `values`, sorted, are saved as far as the backward reads them; whatever else it needs it computes from them. Internal
+// if it can't: every primal that it comes to has to be among them. Errors of FindRoles. Test: split_test.cc.
+absl::StatusOr<Split> SplitJoint(const Graph& joint, std::span<const ValueId> values);
 
 }  // namespace kiln

@@ -48,6 +48,7 @@ struct Flags {
   std::string target = "x86-64-v3";
   bool verify = false;
   bool interp = false;
+  std::optional<double> memory_budget;
   std::vector<int64_t> sizes;
 };
 
@@ -155,7 +156,8 @@ absl::Status ShowKernels(const Graph& graph, const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status ShowGraph(std::shared_ptr<const Graph> graph, const Flags& flags) {
+// `request`: its options, and what it says of its inputs.
+absl::Status ShowGraph(std::shared_ptr<const Graph> graph, const v1::CompileRequest& request, const Flags& flags) {
   if (flags.verify) {
     if (absl::Status status = VerifyGraph(*graph); !status.ok()) return status;
   }
@@ -164,9 +166,12 @@ absl::Status ShowGraph(std::shared_ptr<const Graph> graph, const Flags& flags) {
     return absl::OkStatus();
   }
   PassContext context;
+  absl::StatusOr<Options> options = ImportOptions(request.options());
+  if (!options.ok()) return options.status();
+  context.options = *options;
   context.debug = DebugFromEnvironment();
   context.debug.verify |= flags.verify;
-  absl::StatusOr<GraphFunctions> made = MakeFunctions(std::move(graph), context);
+  absl::StatusOr<GraphFunctions> made = MakeFunctions(std::move(graph), context, StaticInputs(request.guards()));
   if (!made.ok()) return made.status();
   for (const NamedGraph& function : made->functions) {
     std::cout << "# function: " << function.name << "\n";
@@ -179,10 +184,11 @@ absl::Status ShowGraph(std::shared_ptr<const Graph> graph, const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status ShowRequest(const v1::CompileRequest& request, const Flags& flags) {
+absl::Status ShowRequest(v1::CompileRequest request, const Flags& flags) {
+  if (flags.memory_budget) request.mutable_options()->set_memory_budget(*flags.memory_budget);
   if (flags.stop_after != "plan") {
     absl::StatusOr<std::shared_ptr<const Graph>> graph = ImportGraph(request.graph());
-    return graph.ok() ? ShowGraph(*std::move(graph), flags) : graph.status();
+    return graph.ok() ? ShowGraph(*std::move(graph), request, flags) : graph.status();
   }
   v1::PlanJob job;
   *job.mutable_request() = request;
@@ -204,10 +210,12 @@ absl::Status Run(const Flags& flags) {
   }
   if (bytes->compare(start, 5, "graph") == 0) {
     absl::StatusOr<std::shared_ptr<const Graph>> graph = ParseGraph(*bytes, Resolve);
-    return graph.ok() ? ShowGraph(*std::move(graph), flags) : graph.status();
+    v1::CompileRequest request;
+    if (flags.memory_budget) request.mutable_options()->set_memory_budget(*flags.memory_budget);
+    return graph.ok() ? ShowGraph(*std::move(graph), request, flags) : graph.status();
   }
   absl::StatusOr<v1::CompileRequest> request = ParseRequest(*bytes);
-  return request.ok() ? ShowRequest(*request, flags) : request.status();
+  return request.ok() ? ShowRequest(*std::move(request), flags) : request.status();
 }
 
 }  // namespace
@@ -222,6 +230,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"graph", "passes", "fuse", "loop", "llvm", "asm", "plan"}))
       ->capture_default_str();
   app.add_option("--target", flags.target, "the CPU to compile for")->capture_default_str();
+  app.add_option("--memory-budget", flags.memory_budget, "the option memory_budget; else the request's");
   app.add_flag("--verify", flags.verify, "check every invariant of the graph");
   app.add_flag("--interp", flags.interp, "run each kernel in the loop interpreter and count its reads and writes");
   app.add_option("--sizes", flags.sizes, "values of the kernel's size parameters, for --interp")->delimiter(',');

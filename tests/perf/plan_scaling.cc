@@ -1,8 +1,10 @@
-// How planning grows: pointwise and reduction graphs of 1,000 to 20,000 nodes through Plan, each in a process of its own.
+// How planning grows: pointwise and reduction graphs of 1,000 to 20,000 nodes through Plan, each in a process of its
+// own; alone, and as a forward with a backward that reads all of it.
 //
 //   bazel run //tests/perf:plan_scaling
 //
-// Exit status 1 if 10,000 nodes take 3 seconds or more, or if time or memory a node grows more than twofold from 1,000 to 10,000 nodes.
+// Exit status 1 if 10,000 nodes take 3 seconds or more, or if time or memory a node grows more than twofold from 1,000
+// to 10,000 nodes.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +14,7 @@
 #include <cstdlib>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "compiler/compile/compile.h"
 #include "proto/compile.pb.h"
@@ -45,6 +48,32 @@ class GraphWriter {
   }
 
   Graph Write(int nodes) {
+    graph_.add_outputs()->set_value(AddNodes(nodes).back());
+    return graph_;
+  }
+
+  // Half of the nodes are the forward's; each gradient is the one before, times a value of the forward.
+  Graph WriteJoint(int nodes) {
+    graph_.set_level(Graph::JOINT);
+    graph_.set_num_primals(2);
+    graph_.set_num_forward_outputs(1);
+    uint32_t gradient = static_cast<uint32_t>(graph_.inputs_size());
+    graph_.add_inputs()->set_type(0);
+    const std::vector<uint32_t> values = AddNodes(nodes / 2);
+    graph_.add_outputs()->set_value(values.back());
+    for (size_t i = values.size(); i-- > 0;) {
+      gradient = Mul(gradient, values[i]);
+      graph_.mutable_nodes(graph_.nodes_size() - 1)->set_phase(Node::BACKWARD);
+    }
+    graph_.add_outputs()->set_value(gradient);
+    graph_.add_outputs()->mutable_none();
+    return graph_;
+  }
+
+ private:
+  // The values on the way.
+  std::vector<uint32_t> AddNodes(int nodes) {
+    std::vector<uint32_t> values;
     uint32_t x = 0, y = 1;
     while (graph_.nodes_size() < nodes) {
       switch (graph_.nodes_size() % 7) {
@@ -62,12 +91,11 @@ class GraphWriter {
         default:
           x = Add(x, y);
       }
+      values.push_back(x);
     }
-    graph_.add_outputs()->set_value(x);
-    return graph_;
+    return values;
   }
 
- private:
   void AddType(std::initializer_list<uint32_t> sizes, std::initializer_list<uint32_t> strides) {
     kiln::v1::TensorType* type = graph_.add_types();
     type->set_dtype(kiln::v1::FLOAT32);
@@ -122,9 +150,9 @@ struct Cost {
   int kernels = 0;
 };
 
-Cost Measure(int nodes) {
+Cost Measure(bool joint, int nodes) {
   kiln::v1::PlanJob job;
-  *job.mutable_request()->mutable_graph() = GraphWriter().Write(nodes);
+  *job.mutable_request()->mutable_graph() = joint ? GraphWriter().WriteJoint(nodes) : GraphWriter().Write(nodes);
   job.mutable_request()->mutable_target()->set_name("x86-64-v3");
   job.set_build("perf");
   rusage before{}, after{};
@@ -141,12 +169,12 @@ Cost Measure(int nodes) {
 }
 
 // In a child, so that one graph's memory does not count for the next.
-Cost MeasureApart(int nodes) {
+Cost MeasureApart(bool joint, int nodes) {
   int pipe_fds[2];
   if (pipe(pipe_fds) != 0) exit(2);
   const pid_t child = fork();
   if (child == 0) {
-    const Cost cost = Measure(nodes);
+    const Cost cost = Measure(joint, nodes);
     _exit(write(pipe_fds[1], &cost, sizeof cost) == sizeof cost ? 0 : 2);
   }
   close(pipe_fds[1]);
@@ -159,13 +187,13 @@ Cost MeasureApart(int nodes) {
   return cost;
 }
 
-}  // namespace
-
-int main() {
+// Whether it grows as it should.
+bool Table(bool joint) {
+  printf("%s\n", joint ? "forward and backward" : "inference");
   printf("%8s %10s %14s %10s %14s %8s\n", "nodes", "seconds", "us a node", "MiB", "KiB a node", "kernels");
   Cost first, tenth;
   for (const int nodes : {1000, 2000, 5000, 10000, 20000}) {
-    const Cost cost = MeasureApart(nodes);
+    const Cost cost = MeasureApart(joint, nodes);
     if (nodes == 1000) first = cost;
     if (nodes == 10000) tenth = cost;
     printf("%8d %10.3f %14.1f %10.1f %14.2f %8d\n", nodes, cost.seconds, cost.seconds / nodes * 1e6, cost.megabytes,
@@ -174,5 +202,12 @@ int main() {
   const bool fast = tenth.seconds < 3;
   const bool linear = tenth.seconds < 20 * first.seconds && tenth.megabytes < 20 * first.megabytes;
   printf("10,000 nodes under 3 s: %s; near-linear: %s\n", fast ? "yes" : "NO", linear ? "yes" : "NO");
-  return fast && linear ? 0 : 1;
+  return fast && linear;
+}
+
+}  // namespace
+
+int main() {
+  const bool inference = Table(/*joint=*/false), joint = Table(/*joint=*/true);
+  return inference && joint ? 0 : 1;
 }

@@ -98,7 +98,9 @@ class _Unit:
         request = compile_pb2.CompileRequest(graph=capture.graph, debug=capture.debug)
         request.guards.CopyFrom(guard_spec(capture, self._entry, static_inputs))
         request.options.precision = compile_pb2.Options.Precision.Value(self._options.precision.upper())
-        budget = torch._functorch.config.activation_memory_budget
+        budget = self._options.memory_budget
+        if budget is None:
+            budget = torch._functorch.config.activation_memory_budget
         if budget != 1.0:
             request.options.memory_budget = budget
         return session.compile_graph(request, self._options)

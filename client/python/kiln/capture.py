@@ -16,6 +16,7 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
+from torch.utils.checkpoint import CheckpointPolicy
 
 from kiln.errors import CaptureError
 from kiln.meta import actual_value
@@ -26,6 +27,7 @@ from kiln.tensors import TypeTable
 
 _NO_RESULT = 0xFFFFFFFF
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in [^\n]*(?:\n +(.*))?')
+_RECOMPUTE = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
 _BACKWARD_TAGS = frozenset({"is_backward", "must_be_in_backward"})
 
 
@@ -156,7 +158,7 @@ class _Capturer:
         out = self.graph.nodes.add(op=index)
         if self._joint and node.meta.get("partitioner_tag") in _BACKWARD_TAGS:
             out.phase = graph_pb2.Node.BACKWARD
-        policy = node.meta.get("recompute")
+        policy = _checkpoint_policy(node)
         if policy is not None:
             out.recompute = 1 + int(getattr(policy, "value", policy))
         self._args.encode_call(out.args, op, node)
@@ -220,6 +222,20 @@ class _Capturer:
         if frame is None:
             frame = self._frames[trace] = _innermost_frame(trace)
         return frame
+
+
+def _checkpoint_policy(node: fx.Node) -> Any:
+    """Whether checkpointing wants the node's result saved or computed again, None if nothing was said. What one region
+    hands to a later one is saved, as PyTorch's partitioner has it: else both would be computed again from the first's
+    inputs. So is a region's result with a backward hook, which its recomputation may depend on."""
+    policy = node.meta.get("recompute")
+    if policy not in _RECOMPUTE:
+        return policy
+    again = [user.meta for user in node.users if user.meta.get("recompute") in _RECOMPUTE]
+    region = node.meta.get("ac_graph_id")
+    handed_on = region is not None and any(meta.get("ac_graph_id", region) > region for meta in again)
+    hooked = bool(node.meta.get("has_backward_hook")) and not again
+    return CheckpointPolicy.MUST_SAVE if handed_on or hooked else policy
 
 
 def _innermost_frame(trace: str) -> str:

@@ -7,6 +7,7 @@
 | fallback    | KILN_FALLBACK  | "eager" or "inductor"             | "eager"                                   |
 | timeout     | KILN_TIMEOUT   | seconds for one compile           | 600                                       |
 | precision   | KILN_PRECISION | "eager" or "fast"                 | "eager"                                   |
+| memory_budget | KILN_MEMORY_BUDGET | 0 (recompute) to 1 (save)       | torch's activation_memory_budget          |
 | record      | KILN_RECORD    | a file that requests are added to | none                                      |
 | job         | KILN_JOB       | a name for the server's statistics | the program's name                        |
 
@@ -32,13 +33,14 @@ _FALSE = ("0", "false", "no", "off", "")
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """Resolved options of one torch.compile call. `server` and `record` are None where not given."""
+    """Resolved options of one torch.compile call. `server`, `memory_budget` and `record` are None where not given."""
 
     server: str | None = None
     strict: bool = False
     fallback: str = "eager"
     timeout: float = 600.0
     precision: str = "eager"
+    memory_budget: float | None = None
     record: str | None = None
     job: str = ""
 
@@ -102,6 +104,16 @@ def _seconds(value: Any) -> float:
     return seconds
 
 
+def _share(value: Any) -> float:
+    try:
+        share = float(value)
+    except (TypeError, ValueError):
+        share = -1.0
+    if isinstance(value, bool) or not 0 <= share <= 1:
+        raise ValueError("not a number from 0 to 1")
+    return share
+
+
 def _string(value: Any) -> str:
     if not isinstance(value, str | os.PathLike):
         raise ValueError("not a string")
@@ -123,6 +135,7 @@ _CHECKS = {
     "fallback": _one_of("eager", "inductor"),
     "timeout": _seconds,
     "precision": _one_of("eager", "fast"),
+    "memory_budget": _share,
     "record": _string,
     "job": _string,
 }

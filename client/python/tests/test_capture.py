@@ -128,6 +128,21 @@ def test_recompute_tags(requests: list[Any]) -> None:
     assert {n.recompute for n in graph.nodes if n.phase == graph_pb2.Node.FORWARD} == {1 + policy.value}
 
 
+def test_what_a_checkpointed_region_hands_to_the_next_is_saved(requests: list[Any]) -> None:
+    def f(x: Any) -> Any:
+        for _ in range(3):
+            x = torch.utils.checkpoint.checkpoint(lambda y: y.sin().exp(), x, use_reentrant=False)
+        return x.sum()
+
+    graph = _request(requests, f, torch.randn(3, requires_grad=True)).graph
+    policy = torch.utils.checkpoint.CheckpointPolicy
+    again, save = 1 + policy.PREFER_RECOMPUTE.value, 1 + policy.MUST_SAVE.value
+    ops = [op.name for op in graph.ops]
+    tags = {name: [n.recompute for n in graph.nodes if graph.ops[n.op].name == name] for name in ops}
+    assert tags["aten.sin.default"] == [again, again, again]
+    assert tags["aten.exp.default"] == [save, save, again]
+
+
 def test_results_without_a_user_keep_their_ids(requests: list[Any]) -> None:
     graph = _request(requests, lambda x: x.sort().indices + 1, torch.ones(3)).graph
     assert len(graph.nodes[0].result_types) == 2

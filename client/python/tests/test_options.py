@@ -12,15 +12,17 @@ from kiln.options import Options
 
 def test_defaults() -> None:
     o = Options.resolve(environ={})
-    assert (o.server, o.strict, o.fallback, o.timeout, o.precision, o.record) == (
-        None, False, "eager", 600, "eager", None,
+    assert (o.server, o.strict, o.fallback, o.timeout, o.precision, o.memory_budget, o.record) == (
+        None, False, "eager", 600, "eager", None, None,
     )  # fmt: skip
 
 
 def test_options_win_over_the_environment() -> None:
     environ = {"KILN_SERVER": "unix:/a", "KILN_STRICT": "1", "KILN_TIMEOUT": "5", "KILN_JOB": "x", "KILN_RECORD": "f"}
+    environ["KILN_MEMORY_BUDGET"] = "0"
     o = Options.resolve(None, {"server": "host:70", "timeout": 2.5, "record": Path("g")}, environ)
     assert (o.server, o.strict, o.timeout, o.job, o.record) == ("host:70", True, 2.5, "x", "g")
+    assert o.memory_budget == 0
 
 
 @pytest.mark.parametrize(
@@ -35,6 +37,8 @@ def test_options_win_over_the_environment() -> None:
         ({"timeout": 0}, "not a positive number of seconds"),
         ({"timeout": True}, "not a positive number of seconds"),
         ({"precision": "exact"}, "not one of eager, fast"),
+        ({"memory_budget": 1.5}, "not a number from 0 to 1"),
+        ({"memory_budget": "nan"}, "not a number from 0 to 1"),
         ({"record": 3}, "not a string"),
     ],
 )

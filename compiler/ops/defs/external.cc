@@ -28,7 +28,7 @@ absl::StatusOr<TypeList> MatmulShape(const Call& call, size_t a_arg, size_t b_ar
 
 }  // namespace
 
-// --- products: never recomputed ---
+// --- products ---
 
 KILN_OP(mm) = {
     .schema = "mm(Tensor self, Tensor mat2) -> Tensor",
