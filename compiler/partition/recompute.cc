@@ -20,7 +20,7 @@ Kind KindOf(const Graph& graph, const Node& node) {
   switch (Classify(graph, node)) {
     case NodeKind::kView:
       return Kind::kView;
-    case NodeKind::kCreation:
+    case NodeKind::kInlined:  // alone, a creation
       return Kind::kCreation;
     case NodeKind::kPointwise:
       return Kind::kPointwise;
