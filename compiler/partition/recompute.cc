@@ -15,7 +15,7 @@ constexpr uint32_t kLongestChain = 33;
 
 enum class Kind : uint8_t { kView, kCreation, kPointwise, kReducing, kExternal };
 
-// Composites count as reducing: none of them is pointwise.
+// Composites count as reducing: none of them is pointwise. One that draws random numbers has an external call in it.
 Kind KindOf(const Graph& graph, const Node& node) {
   switch (Classify(graph, node)) {
     case NodeKind::kView:
@@ -29,7 +29,9 @@ Kind KindOf(const Graph& graph, const Node& node) {
     case NodeKind::kExternal:
       break;
   }
-  return HasMeaning(Call(graph, node)) && node.def->decompose ? Kind::kReducing : Kind::kExternal;
+  const Call call(graph, node);
+  const bool composite = HasMeaning(call) && node.def->decompose && !TraitsOf(call).random;
+  return composite ? Kind::kReducing : Kind::kExternal;
 }
 
 // Node::recompute: 1 + torch's CheckpointPolicy.

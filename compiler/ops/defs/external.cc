@@ -2,6 +2,7 @@
 // scheduler must know (traits) and what their results look like. Operators with a Generator argument are random without
 // a record (TraitsOf).
 #include "absl/strings/str_cat.h"
+#include "compiler/ops/op_builder.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/promote.h"
 #include "compiler/ops/shape_rules.h"
@@ -24,6 +25,16 @@ absl::StatusOr<TypeList> MatmulShape(const Call& call, size_t a_arg, size_t b_ar
   std::vector<Sym> sizes = a.sizes;
   sizes[rank - 1] = b.sizes[rank - 1];
   return TypeList{ContiguousType(call.syms(), a.dtype, a.device, std::move(sizes))};
+}
+
+// Training, a contiguous input (the mask is laid out as the input is), and some element (else eager draws nothing).
+bool DrawsItsMask(const Call& call) {
+  const TensorType& input = call.type(0);
+  const bool trains = call.is_none(2) || call.Bool(2);
+  Sym count = call.syms().Const(1);
+  for (const Sym size : input.sizes) count = call.syms().Mul(count, size);
+  return trains && IsFloat(input.dtype) && call.syms().RangeOf(count).min >= 1 &&
+         input.strides == RowMajorStrides(call.syms(), input.sizes);
 }
 
 }  // namespace
@@ -132,9 +143,22 @@ KILN_OP(cudnn_attention) = {
 
 // --- random numbers without a Generator argument: drawn by the framework, in graph order ---
 
+KILN_OP(bernoulli_p) = {
+    .schema = "bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor",
+    .torch = {"aten.bernoulli.p"},
+    .traits = {.random = true},
+    .shape = [](const Call& call) -> absl::StatusOr<TypeList> {
+      const TensorType& self = call.type(0);
+      return TypeList{ContiguousType(call.syms(), self.dtype, self.device, self.sizes)};
+    },
+    .no_grad = "does not depend on its operand's values",
+};
+
+// The mask is drawn as eager draws it, in bool and memory order; the arithmetic on it is ordinary.
 KILN_OP(native_dropout) = {
     .schema = "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)",
     .torch = {"aten.native_dropout.default"},
+    .supports = [](const Call& call) { return call.type(0).device == DeviceType::kCpu && DrawsItsMask(call); },
     .traits = {.random = true},
     .shape = [](const Call& call) -> absl::StatusOr<TypeList> {
       absl::StatusOr<TypeList> types = LikeArg<0>(call);
@@ -142,6 +166,14 @@ KILN_OP(native_dropout) = {
       mask.dtype = DType::kBool;
       types->push_back(std::move(mask));
       return types;
+    },
+    .decompose = [](GraphBuilder& graph, const Call& call) -> Values {
+      OpBuilder b(graph);
+      const double keep = 1.0 - call.Number(1), scale = keep == 0 ? 0.0 : 1.0 / keep;
+      const ValueId one = graph.AddConstant(
+          {.dtype = DType::kBool, .device = DeviceType::kCpu, .sizes = {}, .strides = {}}, std::string(1, '\0'));
+      const ValueId mask = b.bernoulli_p(b.expand(one, call.type(0).sizes), keep);
+      return {b.mul(b.mul(call.value(0), mask), scale), mask};
     },
 };
 
