@@ -25,6 +25,7 @@ class Inliner {
 
   void Run() {
     FindReaders();
+    FindReadElsewhere();
     for (NodeId n = 0; n < kinds_.size(); ++n) {
       if (kinds_[n] == NodeKind::kInlined) cost_[n] = 1;
       if (kinds_[n] != NodeKind::kPointwise || !MadeOfMemory(n)) continue;
@@ -77,13 +78,23 @@ class Inliner {
     // Elements moved: by each reader the operands, instead of one result and once the operands and the result stored.
     const size_t readers = readers_[n].size(), operands = operands_[n];
     if (operands * readers > operands + 1 + readers) return false;
-    if (EvaluatesFunction(graph_, node)) return false;
-    return std::any_of(readers_[n].begin(), readers_[n].end(),
-                       [&](NodeId reader) { return ReadsElsewhere(reader, node.first_result); });
+    return read_elsewhere_[n] && !EvaluatesFunction(graph_, node);
   }
 
-  // The reader reads `value` at another position than that of its own element.
-  bool ReadsElsewhere(NodeId reader, ValueId value) {
+  // Nodes that a kernel reads at another position than that of its own element, itself or through nodes that are read
+  // so.
+  void FindReadElsewhere() {
+    read_elsewhere_.assign(kinds_.size(), false);
+    for (auto n = static_cast<NodeId>(kinds_.size()); n-- > 0;) {
+      if (kinds_[n] != NodeKind::kPointwise && kinds_[n] != NodeKind::kReduction) continue;
+      const bool all = kinds_[n] == NodeKind::kPointwise && read_elsewhere_[n];
+      ForEachOperand(n, [&](NodeId p, bool elsewhere) { read_elsewhere_[p] = read_elsewhere_[p] || elsewhere || all; });
+    }
+  }
+
+  // Calls f(producer, elsewhere) for each element of a node's result that `reader` reads for one of its own.
+  template <typename F>
+  void ForEachOperand(NodeId reader, F&& f) {
     SymContext& syms = graph_.syms();
     const Call call(graph_, graph_.nodes()[reader]);
     const Index& sizes = kinds_[reader] == NodeKind::kReduction ? call.type(0).sizes : call.result().sizes;
@@ -93,14 +104,14 @@ class Inliner {
     }
     const Sym here = Linearize(syms, index, sizes);
     absl::StatusOr<std::vector<OperandAccess>> accesses = OperandAccesses(graph_, call.node(), index);
-    if (!accesses.ok()) return false;
+    if (!accesses.ok()) return;
     for (OperandAccess& access : *accesses) {
-      if (roots_[access.value] != value) continue;
+      const NodeId p = graph_.producer(roots_[access.value]);
+      if (p == kNoNode || kinds_[p] != NodeKind::kPointwise) continue;
       const bool masked = access.masked;
       ThroughViews(graph_, roots_, access);
-      if (masked || Linearize(syms, access.index, graph_.type(value)->sizes) != here) return true;
+      f(p, masked || Linearize(syms, access.index, graph_.type(access.value)->sizes) != here);
     }
-    return false;
   }
 
   const Graph& graph_;
@@ -109,7 +120,8 @@ class Inliner {
   std::vector<uint32_t> cost_;                // per node that could be inlined: nodes computed for an element
   std::vector<uint32_t> operands_;            // of these: elements read from memory
   std::vector<std::vector<NodeId>> readers_;  // per node, in order, distinct
-  std::vector<bool> must_store_;              // per value: something that is not a kernel reads it
+  std::vector<bool> read_elsewhere_;
+  std::vector<bool> must_store_;  // per value: something that is not a kernel reads it
 };
 
 }  // namespace
