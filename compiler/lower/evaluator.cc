@@ -85,7 +85,10 @@ loop::ValueId Evaluator::Compute(NodeId n, size_t result, const Index& index, lo
 loop::ValueId Evaluator::Load(ValueId value, const Index& index, loop::ValueId mask) {
   const Sym flat = syms_.Add(aliases_.offset(value), Dot(syms_, index, graph_.type(value)->strides));
   const ValueId root = aliases_.root(value);
-  if (mask == loop::kNone) return LoadFlat(root, flat);
+  if (mask == loop::kNone) {
+    loads_.push_back({root, flat});
+    return LoadFlat(root, flat);
+  }
   return b_.Load(BufferOf(root, loop::Access::kRead), flat, mask);
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -36,6 +37,8 @@ class Evaluator {
   void OpenScope() { scopes_.emplace_back(); }
   void CloseScope() { scopes_.pop_back(); }
 
+  // The unmasked loads since the last time, in order.
+  std::vector<MemoryLoad> TakeLoads() { return std::exchange(loads_, {}); }
   // From now on an unmasked read of the root's memory at `flat` is one of another buffer.
   void Stage(ValueId root, Sym flat, loop::BufferId buffer, Sym at);
   // The root's element at the flat index, from memory.
@@ -68,6 +71,7 @@ class Evaluator {
   std::vector<KernelBuffer> buffers_;
   absl::flat_hash_map<ValueId, loop::BufferId> buffer_of_;
   absl::flat_hash_map<std::pair<ValueId, Sym>, std::pair<loop::BufferId, Sym>> staged_;
+  std::vector<MemoryLoad> loads_;
   absl::Status status_;
   int depth_ = 0;
 };

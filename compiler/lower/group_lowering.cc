@@ -72,6 +72,7 @@ absl::StatusOr<Probe> GroupLowering::Run() {
   MakeInits();
   RunPhases();
   FinishSinks();
+  probe.loads = std::move(loads_);
   if (absl::Status status = Finish(); !status.ok()) return status;
   loop::Walk(std::as_const(kernel_.body), [&](const loop::Stmt& stmt) {
     ++probe.operations;

@@ -35,8 +35,8 @@ class GroupLowering {
 
   // A finishing kernel goes by what the main one has left.
   void After(const GroupLowering& main);
-  // With tiles: `probe` says what is read across them.
-  void StageAcross(Probe probe);
+  // For a main kernel: what goes through scratch. It outlives this, and came before it.
+  void UseProbe(const Probe& probe) { probe_ = &probe; }
   // After the main kernel: what it leaves, and whether that still has to be folded.
   const std::vector<LoweredGroup::Partial>& partials() const { return partials_; }
   bool finished() const { return sinks_.empty() || finished_; }
@@ -84,6 +84,7 @@ class GroupLowering {
   bool KeepRow(NodeId n, uint32_t from, uint32_t phase, int64_t length, int64_t& bytes);
   template <typename F>
   void ForEachKept(F&& f);
+  void KeepLoads(int64_t length, int64_t& bytes);
   void LoadRows(uint32_t phase);
   void StoreRows(uint32_t phase);
 
@@ -142,7 +143,15 @@ class GroupLowering {
 
   absl::flat_hash_set<NodeId> costly_;  // full nodes that evaluate a function of mathlib
   absl::flat_hash_map<NodeId, KeptRow> kept_rows_;
-  Probe probe_;
+  struct KeptLoad {
+    MemoryLoad load;  // in the probe's axes
+    uint32_t from = 0;
+    std::vector<uint32_t> loops = {};
+    loop::BufferId scratch = loop::kNone;
+  };
+  std::vector<KeptLoad> kept_loads_;
+  const Probe* probe_ = nullptr;
+  std::vector<std::vector<MemoryLoad>> loads_;  // of a probe
   struct Staged {
     ValueId root;
     Sym index;  // in the probe's axes

@@ -26,7 +26,9 @@ void GroupLowering::RunPhases() {
   for (const GroupNode& at : group_.nodes) last = std::max(last, at.phase);
   for (uint32_t phase = 0; phase <= last; ++phase) {
     OuterNodes(phase);
+    if (probing()) e_->TakeLoads();
     Loop(phase);
+    if (probing()) loads_.push_back(e_->TakeLoads());
   }
 }
 
@@ -73,10 +75,12 @@ void GroupLowering::Loop(uint32_t phase) {
 void GroupLowering::PlainLoop(uint32_t phase, const std::vector<GroupNode>& stores, std::span<const Fold> sinks) {
   const int depth = open_;
   if (!probing()) OpenInner(std::span(schedule_.dims).subspan(NumOuter()));
+  e_->OpenScope();
   LoadRows(phase);
   for (const GroupNode& at : stores) StoreOutputs(at, /*compute=*/true);
   for (const Fold& sink : sinks) Sink(sink);
   StoreRows(phase);
+  e_->CloseScope();
   CloseLoops(depth);
 }
 
@@ -137,7 +141,13 @@ GroupLowering::Values GroupLowering::Lift(const Fold& fold) {
 GroupLowering::Values GroupLowering::FoldDims(size_t i, std::span<const loop::ValueId> init,
                                               const loop::Builder::Combine& combine,
                                               const std::function<Values()>& body) {
-  if (probing() || i == schedule_.dims.size()) return body();
+  if (probing() || i == schedule_.dims.size()) {
+    // A loop knows nothing of what was computed in another one.
+    e_->OpenScope();
+    Values yields = body();
+    e_->CloseScope();
+    return yields;
+  }
   const bool vector = !schedule_.columns && i + 1 == schedule_.dims.size() && schedule_.width > 1;
   Sym extent = Extent(schedule_.dims[i]), base = syms_.Const(0);
   if (schedule_.sink == Schedule::Sink::kInside && i == NumOuter()) {

@@ -21,7 +21,7 @@ void GroupLowering::FindCostly() {
 // Costly full nodes that several of the row's loops need: kept from the first of them on.
 void GroupLowering::FindKeptRows() {
   const std::optional<int64_t> length = syms_.AsConst(RowLength());
-  if (!length || costly_.empty() || schedule_.columns || schedule_.sink == Schedule::Sink::kInside) return;
+  if (!length || schedule_.columns || schedule_.sink == Schedule::Sink::kInside) return;
   absl::flat_hash_map<NodeId, const GroupNode*> full;
   uint32_t last = 0;
   for (const GroupNode& at : group_.nodes) {
@@ -45,6 +45,33 @@ void GroupLowering::FindKeptRows() {
       });
     }
   }
+  KeepLoads(*length, bytes);
+}
+
+// What several loops load at the row's own points: each element of a row is read from memory once.
+void GroupLowering::KeepLoads(int64_t length, int64_t& bytes) {
+  for (uint32_t phase = 0; phase < probe_->loads.size(); ++phase) {
+    for (const MemoryLoad& load : probe_->loads[phase]) {
+      bool own = true;  // not shared by rows
+      for (const Sym axis : probe_->axes) own &= !syms_.AsVar(axis) || syms_.Mentions(load.index, *syms_.AsVar(axis));
+      if (!own) continue;
+      const auto it =
+          std::find_if(kept_loads_.begin(), kept_loads_.end(), [&](const KeptLoad& kept) { return kept.load == load; });
+      if (it == kept_loads_.end()) {
+        kept_loads_.push_back({.load = load, .from = phase});
+      } else if (it->from != phase && (it->loops.empty() || it->loops.back() != phase)) {
+        it->loops.push_back(phase);
+      }
+    }
+  }
+  std::erase_if(kept_loads_, [](const KeptLoad& kept) { return kept.loops.empty(); });
+  for (KeptLoad& kept : kept_loads_) {
+    const DType dtype = graph_.type(kept.load.root)->dtype;
+    if (bytes + length * ByteSize(dtype) > kMaxRowBytes) continue;
+    bytes += length * ByteSize(dtype);
+    kept.scratch = AddScratch(dtype, length);
+  }
+  std::erase_if(kept_loads_, [](const KeptLoad& kept) { return kept.scratch == loop::kNone; });
 }
 
 Sym GroupLowering::RowLength() {
@@ -119,12 +146,20 @@ void GroupLowering::LoadRows(uint32_t phase) {
     if (std::find(row.loops.begin(), row.loops.end(), phase) == row.loops.end()) return;
     e_->Define(v, index, b_->Load(scratch, RowPosition()));
   });
+  for (const KeptLoad& kept : kept_loads_) {
+    if (std::find(kept.loops.begin(), kept.loops.end(), phase) == kept.loops.end()) continue;
+    e_->Stage(kept.load.root, AtCurrentPoint(kept.load.index), kept.scratch, RowPosition());
+  }
 }
 
 void GroupLowering::StoreRows(uint32_t phase) {
   ForEachKept([&](const KeptRow& row, ValueId v, const Index& index, loop::BufferId scratch) {
     if (row.from == phase) b_->Store(scratch, RowPosition(), e_->At(v, index));
   });
+  for (const KeptLoad& kept : kept_loads_) {
+    if (kept.from != phase) continue;
+    b_->Store(kept.scratch, RowPosition(), e_->LoadFlat(kept.load.root, AtCurrentPoint(kept.load.index)));
+  }
 }
 
 }  // namespace kiln

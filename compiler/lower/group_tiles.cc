@@ -10,8 +10,6 @@ using loop::AxisKind;
 // Accesses that share the first-level cache.
 constexpr size_t kMaxStaged = 4;
 
-void GroupLowering::StageAcross(Probe probe) { probe_ = std::move(probe); }
-
 loop::BufferId GroupLowering::AddScratch(DType dtype, int64_t elements) {
   kernel_.buffers.push_back({.dtype = dtype,
                              .size = syms_.Const(elements),
@@ -24,7 +22,7 @@ loop::BufferId GroupLowering::AddScratch(DType dtype, int64_t elements) {
 Sym GroupLowering::AtCurrentPoint(Sym index) {
   return syms_.Substitute(index, [&](Var var) -> std::optional<Sym> {
     for (size_t d = 0; d < at_.size(); ++d) {
-      if (syms_.AsVar(probe_.axes[d]) == var) return at_[d];
+      if (syms_.AsVar(probe_->axes[d]) == var) return at_[d];
     }
     return std::nullopt;
   });
@@ -66,15 +64,15 @@ Sym GroupLowering::OpenTiles() {
 
 void GroupLowering::CopyTiles(Sym base_along, Sym length_along, Sym base_vector, Sym length_vector) {
   const std::vector<int>&along = schedule_.dims[schedule_.tiled], &vector = schedule_.dims.back();
-  const Var along_axis = *syms_.AsVar(probe_.axes[along.back()]),
-            vector_axis = *syms_.AsVar(probe_.axes[vector.back()]);
+  const Var along_axis = *syms_.AsVar(probe_->axes[along.back()]),
+            vector_axis = *syms_.AsVar(probe_->axes[vector.back()]);
   const int depth = open_;
   const Sym across = Open(AxisKind::kSerial, length_vector, 1);
   SetIndex(vector, syms_.Add(base_vector, across));
   const Sym contiguous = Open(AxisKind::kVector, length_along, schedule_.width);
   SetIndex(along, syms_.Add(base_along, contiguous));
   const Sym to = syms_.Add(syms_.Mul(across, syms_.Const(schedule_.tile + 1)), contiguous);
-  for (const MemoryAccess& access : probe_.accesses) {
+  for (const MemoryAccess& access : probe_->accesses) {
     if (!IsAcross(syms_, access, along_axis, vector_axis)) continue;
     bool known = false;
     for (const Staged& staged : staged_) known |= staged.root == access.root && staged.index == access.index;

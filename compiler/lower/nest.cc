@@ -65,20 +65,13 @@ absl::StatusOr<Probe> ProbeGroup(const Graph& graph, const Aliases& aliases, con
 }
 
 absl::StatusOr<LoweredGroup> LowerGroup(const Graph& graph, const Aliases& aliases, const Group& given,
-                                        const Schedule& schedule) {
+                                        const Schedule& schedule, const Probe& probe) {
   const bool convert = schedule.sink != Schedule::Sink::kNone && !HasSinks(given);
   const Group converted = convert ? WithSinks(given) : Group();
   const Group& group = convert ? converted : given;
   LoweredGroup lowered;
-  Probe probe;
-  if (schedule.tiled >= 0) {
-    absl::StatusOr<Probe> found = ProbeGroup(graph, aliases, group);
-    if (!found.ok()) return found.status();
-    probe = *std::move(found);
-  }
-  // Its axes come after the probe's.
   GroupLowering main(graph, aliases, group, schedule, Stage::kMain);
-  main.StageAcross(std::move(probe));
+  main.UseProbe(probe);
   absl::StatusOr<LoweredKernel> kernel = main.Lower();
   if (!kernel.ok()) return kernel.status();
   lowered.kernels.push_back(*std::move(kernel));

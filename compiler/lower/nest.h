@@ -77,17 +77,24 @@ struct MemoryAccess {
   Sym index;
   bool store = false;
 };
+struct MemoryLoad {
+  ValueId root = kNoValue;
+  Sym index;
+  bool operator==(const MemoryLoad&) const = default;
+};
 struct Probe {
   Index axes;  // one a dim of the space
   std::vector<MemoryAccess> accesses;
-  uint32_t operations = 0;  // statements a point
+  std::vector<std::vector<MemoryLoad>> loads;  // unmasked, by the loop (phase) that makes them
+  uint32_t operations = 0;                     // statements a point
 };
 absl::StatusOr<Probe> ProbeGroup(const Graph& graph, const Aliases& aliases, const Group& group);
 
 // The access, affine in both axes, is contiguous along axis `along` and strided along axis `vector`.
 bool IsAcross(SymContext& syms, const MemoryAccess& access, Var along, Var vector);
 
+// `probe`: the group's own.
 absl::StatusOr<LoweredGroup> LowerGroup(const Graph& graph, const Aliases& aliases, const Group& group,
-                                        const Schedule& schedule);
+                                        const Schedule& schedule, const Probe& probe);
 
 }  // namespace kiln

@@ -18,7 +18,7 @@ absl::StatusOr<LoweredStep> LowerStep(const Graph& graph, const Aliases& aliases
     absl::StatusOr<Probe> probe = ProbeGroup(graph, aliases, group);
     if (!probe.ok()) return probe.status();
     step.schedules.push_back(ChooseSchedule(graph, group, *probe, target));
-    absl::StatusOr<LoweredGroup> lowered = LowerGroup(graph, aliases, group, step.schedules.back());
+    absl::StatusOr<LoweredGroup> lowered = LowerGroup(graph, aliases, group, step.schedules.back(), *probe);
     if (!lowered.ok()) return lowered.status();
     const auto first_partial = static_cast<uint32_t>(step.partials.size());
     step.partials.insert(step.partials.end(), lowered->partials.begin(), lowered->partials.end());
