@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import kiln
 import pytest
 import torch
+from kiln import session
+from kiln.capture import capture_inference
+from kiln.options import Options
+from kiln.proto import compile_pb2
 from kiln.testing import Daemon
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as F
 
 from tests.judge import assert_as_good
@@ -195,3 +201,49 @@ def test_gates_and_sums_of_exponentials(dtype: torch.dtype) -> None:
 
 def test_cross_entropy_of_pixels(server: Daemon) -> None:
     _check_in_kernels(F.cross_entropy, torch.randn(2, 5, 4, 3), torch.randint(5, (2, 4, 3)))
+
+
+def _run_op(target: Any, args: Sequence[Any], results: Sequence[Tensor], server: Daemon) -> list[Tensor]:
+    """One operator that the CPU has no kernel for, as a graph of its own; `results` are of the types that it gives."""
+    mode = FakeTensorMode()
+    graph = fx.Graph()
+    inputs = []
+    for i, arg in enumerate(args):
+        if isinstance(arg, Tensor):
+            inputs.append(graph.placeholder(f"arg{i}"))
+            inputs[-1].meta["val"] = mode.from_tensor(arg)
+    supply = iter(inputs)
+    call = graph.call_function(target, tuple(next(supply) if isinstance(a, Tensor) else a for a in args))
+    call.meta["val"] = tuple(mode.from_tensor(r) for r in results)
+    items = [graph.call_function(operator.getitem, (call, i)) for i in range(len(results))]
+    for item, value in zip(items, call.meta["val"], strict=True):
+        item.meta["val"] = value
+    graph.output(tuple(items))
+    capture = capture_inference(fx.GraphModule(nn.Module(), graph), None)
+    request = compile_pb2.CompileRequest(graph=capture.graph, debug=capture.debug)
+    request.options.precision = compile_pb2.Options.EAGER
+    compiled = session.compile_graph(request, Options(server=server.address))
+    return compiled.functions[0]([a for a in args if isinstance(a, Tensor)])
+
+
+def _rms_norm(x: Tensor, weight: Tensor, grad: Tensor) -> list[Tensor]:
+    x, weight = x.detach().requires_grad_(), weight.detach().requires_grad_()
+    rstd = x.square().mean(-1, keepdim=True).add(1e-5).rsqrt()
+    out = x * rstd * weight
+    return [out.detach(), rstd.detach(), *torch.autograd.grad(out, (x, weight), grad)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_fused_rms_norm(server: Daemon, dtype: torch.dtype) -> None:
+    x, weight, grad = torch.randn(7, 33).to(dtype), torch.randn(33).to(dtype), torch.randn(7, 33).to(dtype)
+    exact = _rms_norm(*[t.double() for t in (x, weight, grad)])
+    out, rstd = _run_op(torch.ops.aten._fused_rms_norm.default, [x, [33], weight, 1e-5], [x, torch.empty(7, 1)], server)
+    grads = _run_op(
+        torch.ops.aten._fused_rms_norm_backward.default,
+        [grad, x, [33], rstd, weight, [True, True]],
+        [x, weight],
+        server,
+    )
+    assert kiln.counters()["external_calls"] == {}
+    for actual, wanted in zip([out, rstd, *grads], exact, strict=True):
+        torch.testing.assert_close(actual, wanted.to(actual.dtype))

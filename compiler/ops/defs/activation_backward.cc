@@ -56,7 +56,9 @@ Results LowerEluBackward(Element& e) {
   const bool is_result = e.call().Bool(4);
   const Expr negative =
       is_result ? g * input_scale * (x + negative_scale) : g * input_scale * negative_scale * Exp(x * input_scale);
-  return {(x <= 0.0).Select(negative, g * scale).id()};
+  // NaN takes the negative branch, as in eager's vector kernel; its scalar one, for the last elements, has it
+  // otherwise.
+  return {(x > 0.0).Select(g * scale, negative).id()};
 }
 
 }  // namespace
@@ -151,6 +153,26 @@ KILN_OP(leaky_relu_backward) = {
     .samples = {{-5, 5, false, "negative_slope=0.25, self_is_result=False"}},
 };
 
+// The gradients of self and, not yet summed to its sizes, of the weight.
+KILN_OP(prelu_backward) = {
+    .schema = "prelu_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)",
+    .torch = {"aten._prelu_kernel_backward.default"},
+    .promote = Promote::kDefault,
+    .dtypes = kFloats,
+    .shape = [](const Call& call) -> absl::StatusOr<TypeList> {
+      absl::StatusOr<TypeList> types = ElementwiseShape(call);
+      if (types.ok()) types->push_back((*types)[0]);
+      return types;
+    },
+    .lower = [](Element& e) -> Results {
+      const Expr g = Operand(e, 0), x = Operand(e, 1), weight = Operand(e, 2);
+      const Expr positive = x > 0.0;
+      return {positive.Select(g, weight * g).id(), positive.Select(x.Const(0), x * g).id()};
+    },
+    .ref = [](const RefArgs& x) { return x[1] > 0 ? x[0] : x[2] * x[0]; },
+    .samples = {{-5, 5}},
+};
+
 KILN_OP(elu_backward) = {
     .schema =
         "elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, "
@@ -225,12 +247,13 @@ KILN_OP(hardtanh_backward) = {
     .promote = Promote::kDefault,
     .dtypes = kFloats,
     .shape = ElementwiseShape,
+    // Of NaN no gradient passes, as in eager's vector kernel; its scalar one, for the last elements, lets it pass.
     .lower = [](Element& e) -> Results {
       const Expr g = Operand(e, 0), x = Operand(e, 1);
-      const Expr outside = (x <= NumberAs(e, 2, e.compute())) | (x >= NumberAs(e, 3, e.compute()));
-      return {outside.Select(g.Const(0), g).id()};
+      const Expr inside = (x > NumberAs(e, 2, e.compute())) & (x < NumberAs(e, 3, e.compute()));
+      return {inside.Select(g, g.Const(0)).id()};
     },
-    .ref = [](const RefArgs& x) { return x[1] <= x[2] || x[1] >= x[3] ? 0 : x[0]; },
+    .ref = [](const RefArgs& x) { return x[1] > x[2] && x[1] < x[3] ? x[0] : 0; },
     .samples = {{-5, 5, false, "min_val=-1, max_val=2"}, {-1, 1, true, "min_val=-1, max_val=2"}},
 };
 

@@ -113,8 +113,9 @@ Values Forward(GraphBuilder& graph, const Call& call, const NormArgs& a, size_t 
   if (training) {
     AddRunning(b, call, a, s, out.size(), &out);
   } else {
-    out.push_back(b.clone(call.value(a.running_mean)));
-    out.push_back(b.clone(call.value(a.running_var)));
+    // Not the operands themselves: results are tensors of their own.
+    out.push_back(b.convert_element_type(call.value(a.running_mean), call.result(out.size()).dtype));
+    out.push_back(b.convert_element_type(call.value(a.running_var), call.result(out.size()).dtype));
   }
   return out;
 }
