@@ -130,6 +130,21 @@ KILN_OP(elu) = {
     .budget = {.ulp = 8},
 };
 
+KILN_OP(mish) = {
+    .schema = "mish(Tensor self) -> Tensor",
+    .torch = {"aten.mish.default"},
+    .promote = Promote::kDefault,
+    .dtypes = kFloats,
+    .shape = ElementwiseShape,
+    .lower = [](Element& e) -> Results {
+      const Expr x = Operand(e, 0);
+      return {(x * Tanh(Log1p(Exp(x)))).id()};
+    },
+    .ref = [](const RefArgs& x) { return x[0] * std::tanh(std::log1p(std::exp(x[0]))); },
+    .samples = {{-15, 15}},
+    .budget = {.ulp = 8},
+};
+
 // elu with an input scale of 1 / alpha.
 KILN_OP(celu) = {
     .schema = "celu(Tensor self, Scalar alpha=1.) -> Tensor",

@@ -173,6 +173,26 @@ KILN_OP(prelu_backward) = {
     .samples = {{-5, 5}},
 };
 
+KILN_OP(mish_backward) = {
+    .schema = "mish_backward(Tensor grad_output, Tensor self) -> Tensor",
+    .torch = {"aten.mish_backward.default"},
+    .promote = Promote::kDefault,
+    .dtypes = kFloats,
+    .shape = ElementwiseShape,
+    .lower = [](Element& e) -> Results {
+      const Expr g = Operand(e, 0), x = Operand(e, 1);
+      const Expr sigmoid = 1.0 / (1.0 + Exp(-x)), tanh = Tanh(Log1p(Exp(x)));
+      return {(g * (tanh + x * sigmoid * (1.0 - tanh * tanh))).id()};
+    },
+    .ref =
+        [](const RefArgs& x) {
+          const double tanh = std::tanh(std::log1p(std::exp(x[1])));
+          return x[0] * (tanh + x[1] * Sigmoid(x[1]) * (1 - tanh * tanh));
+        },
+    .samples = {{-10, 10}},
+    .budget = {.ulp = 8, .floor = 10},
+};
+
 KILN_OP(elu_backward) = {
     .schema =
         "elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, "
@@ -189,7 +209,8 @@ KILN_OP(elu_backward) = {
           return x[4] != 0 ? x[0] * x[3] * (x[5] + negative) : x[0] * x[3] * negative * std::exp(x[5] * x[3]);
         },
     .samples = {{-5, 5, false, "alpha=1.5, scale=1, input_scale=0.5, is_result=False"},
-                {-1, 1, false, "alpha=1.5, scale=1, input_scale=1, is_result=True"}},
+                {-1, 1, false, "alpha=1.5, scale=1, input_scale=1, is_result=True"},
+                {-1, 1, true, "alpha=1, scale=1, input_scale=1, is_result=False"}},
     .budget = {.ulp = 6},
 };
 
