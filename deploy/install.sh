@@ -27,7 +27,7 @@ apt_packages=(
 
 # transformers is for the model tests; of what it asks for, only its core imports are installed.
 pip_packages=(
-  torch==2.13.0 numpy setuptools wheel pytest ruff mypy
+  torch==2.13.0 numpy setuptools wheel pytest expecttest ruff mypy
   tokenizers huggingface_hub safetensors regex pyyaml tqdm packaging filelock "protobuf>=4.21"
 )
 pip_no_deps=(transformers==5.24.0)

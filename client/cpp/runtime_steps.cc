@@ -153,6 +153,10 @@ absl::Status Function::SetData(Frame& frame, uint32_t value, void* begin, int64_
     const uint32_t view = program_.views[i];
     const Program::Value& v = program_.values[view];
     const std::optional<int64_t> extent = program_.ByteExtent(v, frame.slots);
+    if (extent == 0) {  // of no elements: torch gives it any offset
+      frame.data[view] = reinterpret_cast<char*>(origin);
+      continue;
+    }
     const int64_t base = reinterpret_cast<intptr_t>(frame.data[v.base]) - origin;
     int64_t first, last;
     if (!extent || __builtin_mul_overflow(frame.slots[v.offset], ByteSize(v.dtype), &first) ||
@@ -166,7 +170,7 @@ absl::Status Function::SetData(Frame& frame, uint32_t value, void* begin, int64_
 }
 
 // Views of one dtype share the storage with another offset; of another dtype they are cut from the storage by bytes.
-// Torch checks neither, so the bounds are checked here.
+// Torch checks neither, so the bounds are checked here; a view of no elements may be anywhere.
 absl::Status Function::MakeView(Frame& frame, uint32_t value) const {
   const Program::Value& v = program_.values[value];
   const Program::Value& base = program_.values[v.base];
@@ -180,7 +184,7 @@ absl::Status Function::MakeView(Frame& frame, uint32_t value) const {
   int64_t begin, end;
   if (!extent || __builtin_mul_overflow(frame.slots[v.offset], unit, &begin) ||
       __builtin_add_overflow(begin, storage_offset * ByteSize(base.dtype), &begin) || begin < 0 || begin % unit != 0 ||
-      __builtin_add_overflow(begin, *extent, &end) || end > storage_bytes) {
+      __builtin_add_overflow(begin, *extent, &end) || (end > storage_bytes && *extent != 0)) {
     return absl::InvalidArgumentError(
         absl::StrCat("value ", value, ": the view does not lie inside its base's storage"));
   }
@@ -194,6 +198,7 @@ absl::Status Function::MakeView(Frame& frame, uint32_t value) const {
     OwnedTensor whole(api_);  // the pool must begin where its storage does
     const int64_t none = 0, one = 1;
     failed = api_->reinterpret_tensor(from, 1, &none, &one, -storage_offset, whole.out());
+    if (*extent == 0) begin = 0;
     if (failed == 0) {
       failed = api_->alloc_from_pool(whole.get(), begin, api_->dtype_code[v.dtype], v.rank, sizes, strides, view.out());
     }

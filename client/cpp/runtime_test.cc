@@ -188,6 +188,16 @@ TEST_F(RuntimeTest, ViewsShareMemory) {
   EXPECT_EQ(Call({&x}).outputs, (std::vector<Values>{{2, 4, 2, 2}, {2}, {2, 2}}));
 }
 
+TEST_F(RuntimeTest, ViewsOfNoElementsMayBeAnywhere) {
+  const std::string view =
+      std::string(kSyms) + kInput + "values { storage: VIEW dtype: FLOAT32 sizes: 2 strides: 1 base: 0 offset: 6 }";
+  const OwnedTensor x = FakeTensor({4}, {1, 2, 3, 4});
+  Load(view + "steps { view: 1 } outputs { value: 1 }");
+  EXPECT_TRUE(Call({&x}).status.ok());
+  Load(view + "steps { launch { buffers: 1 buffers: 1 extent: 2 grain: 0 } }");
+  EXPECT_TRUE(Call({&x}).status.ok());
+}
+
 TEST_F(RuntimeTest, ViewsOutsideTheirBaseAreRefused) {
   const std::string view =
       std::string(kSyms) + kInput + "values { storage: VIEW dtype: FLOAT32 sizes: 3 strides: 1 base: 0 offset: 6 }";

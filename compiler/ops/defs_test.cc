@@ -92,6 +92,37 @@ TEST_F(Defs, Views) {
   Expect("%0 = input f32[2, 2]\n%1, %2 = unbind(%0, 1) : f32[2], f32[2]\nreturn %1, %2", {{0, 2}, {1, 3}});
 }
 
+TEST_F(Defs, Diagonals) {
+  Expect(
+      "%0 = input f32[2, 3]\n%1 = diagonal(%0, 0, 0, 1) : f32[2]\n%2 = diagonal(%0, 1, 0, 1) : f32[2]\n"
+      "%3 = diagonal(%0, -1, 0, 1) : f32[1]\n%4 = diagonal(%0, -1, -1, 0) : f32[2]\n"
+      "%5 = diagonal(%0, 7, 0, 1) : f32[0]\nreturn %1, %2, %3, %4, %5",
+      {{0, 4}, {1, 5}, {3}, {1, 5}, {}});
+  Expect("%0 = input f32[2, 2, 2]\n%1 = diagonal(%0, 0, 0, 2) : f32[2, 2]\nreturn %1", {{0, 5, 2, 7}});
+}
+
+TEST_F(Defs, AveragesOverWindows) {
+  Expect(
+      "%0 = input f32[1, 2, 4]\n%1 = avg_pool2d(%0, [2, 2], [], [0, 0], false, true, none) : f32[1, 1, 2]\n"
+      "%2 = avg_pool2d(%0, [2, 2], [2, 2], [1, 1], false, true, none) : f32[1, 2, 3]\n"
+      "%3 = avg_pool2d(%0, [2, 2], [2, 2], [1, 1], false, false, none) : f32[1, 2, 3]\n"
+      "%4 = avg_pool2d(%0, [2, 3], [1, 2], [0, 0], true, true, none) : f32[1, 1, 2]\n"
+      "%5 = avg_pool2d(%0, [2, 2], [], [0, 0], false, true, 2) : f32[1, 1, 2]\nreturn %1, %2, %3, %4, %5",
+      {{2.5, 4.5}, {0, 0.75, 0.75, 1, 2.75, 1.75}, {0, 1.5, 3, 4, 5.5, 7}, {3, 4.5}, {5, 9}});
+  Expect(
+      "%0 = input f32[1, 1, 2]\n%1 = input f32[1, 2, 4]\n"
+      "%2 = avg_pool2d_backward(%0, %1, [2, 2], [2, 2], [0, 0], false, true, none) : f32[1, 2, 4]\n"
+      "%3 = avg_pool2d_backward(%0, %1, [1, 3], [2, 1], [0, 0], false, true, none) : f32[1, 2, 4]\nreturn %2, %3",
+      {{0.75, 0.75, 1.5, 1.5, 0.75, 0.75, 1.5, 1.5}, {1, 3, 3, 2, 0, 0, 0, 0}}, {{3, 6}, {}});
+}
+
+TEST_F(Defs, Pixels) {
+  Expect(
+      "%0 = input f32[4, 1, 2]\n%1 = pixel_shuffle(%0, 2) : f32[1, 2, 4]\n%2 = pixel_unshuffle(%1, 2) : f32[4, 1, 2]\n"
+      "return %1, %2",
+      {{0, 2, 1, 3, 4, 6, 5, 7}, {0, 1, 2, 3, 4, 5, 6, 7}});
+}
+
 TEST_F(Defs, ViewsRefuse) {
   ExpectRefused("%0 = input f32[6]\n%1 = view(%0, [4, -1]) : f32[4, 1]\nreturn %1", "view");
   ExpectRefused("%0 = input f32[6]\n%1 = select(%0, 0, 6) : f32[]\nreturn %1", "select: index 6 of a dim of 6");

@@ -69,7 +69,7 @@ inline Expr ClampAbove(Expr x, Expr high) { return (high < x).Select(high, x); }
 inline Expr Log1p(Expr x) {
   const Expr y = 1.0 + x, small = y - 1.0;
   const Expr far = Log(y);
-  return (small == 0.0).Select(x, (y == y.Const(std::numeric_limits<double>::infinity())).Select(far, far * x / small));
+  return (small == 0.0).Select(x, (y == y.Const(std::numeric_limits<double>::infinity())).Select(far, far * (x / small)));
 }
 inline Expr Expm1(Expr x) {
   const Expr y = Exp(x), low = y - 1.0;

@@ -63,12 +63,35 @@ TEST(Registry, RecordsAreWellFormed) {
 // What records pull from anywhere but the result's own index has no one-element reference; tests of their own cover
 // them (defs_test.cc).
 TEST(Registry, PointwiseRecordsHaveReferenceAndSamples) {
-  const std::set<std::string> pulled = {
-      "cat",      "constant_pad_nd", "embedding",      "flip",          "gather",
-      "index",    "index_select",    "repeat",         "roll",          "select_backward",
-      "stack",    "select_scatter",  "slice_backward", "slice_scatter", "tril",
-      "triu",     "empty_like",      "full_like",      "new_empty",     "new_empty_strided",
-      "new_full", "new_ones",        "new_zeros",      "ones_like",     "zeros_like"};
+  const std::set<std::string> pulled = {"cat",
+                                        "constant_pad_nd",
+                                        "embedding",
+                                        "flip",
+                                        "gather",
+                                        "index",
+                                        "index_select",
+                                        "repeat",
+                                        "roll",
+                                        "select_backward",
+                                        "stack",
+                                        "select_scatter",
+                                        "slice_backward",
+                                        "slice_scatter",
+                                        "tril",
+                                        "triu",
+                                        "empty_like",
+                                        "full_like",
+                                        "new_empty",
+                                        "new_empty_strided",
+                                        "new_full",
+                                        "new_ones",
+                                        "new_zeros",
+                                        "ones_like",
+                                        "zeros_like",
+                                        "avg_pool2d",
+                                        "avg_pool2d_backward",
+                                        "pixel_shuffle",
+                                        "pixel_unshuffle"};
   for (const OpDef* def : AllOps()) {
     if (def->lower == nullptr || !TakesTensors(*def)) continue;
     const std::string name(def->name());

@@ -130,6 +130,53 @@ KILN_OP(elu) = {
     .budget = {.ulp = 8},
 };
 
+KILN_OP(mish) = {
+    .schema = "mish(Tensor self) -> Tensor",
+    .torch = {"aten.mish.default"},
+    .promote = Promote::kDefault,
+    .dtypes = kFloats,
+    .shape = ElementwiseShape,
+    .lower = [](Element& e) -> Results {
+      const Expr x = Operand(e, 0);
+      return {(x * Tanh(Log1p(Exp(x)))).id()};
+    },
+    .ref = [](const RefArgs& x) { return x[0] * std::tanh(std::log1p(std::exp(x[0]))); },
+    .samples = {{-15, 15}},
+    .budget = {.ulp = 8},
+};
+
+// elu with an input scale of 1 / alpha.
+KILN_OP(celu) = {
+    .schema = "celu(Tensor self, Scalar alpha=1.) -> Tensor",
+    .torch = {"aten.celu.default"},
+    .promote = Promote::kDefault,
+    .dtypes = kFloats,
+    .supports = [](const Call& call) { return Known<1>(call) && call.Number(1, 1) != 0; },
+    .shape = ElementwiseShape,
+    .lower = [](Element& e) -> Results {
+      const Expr x = Operand(e, 0);
+      const double alpha = e.call().Number(1, 1);
+      return {(x < 0.0).Select(Expm1(x * (1 / alpha)) * alpha, x).id()};
+    },
+    .ref = [](const RefArgs& x) { return x[0] < 0 ? std::expm1(x[0] / x[1]) * x[1] : x[0]; },
+    .samples = {{-5, 5}, {-0.01, 0.01}, {-5, 5, false, "alpha=1.5"}},
+    .budget = {.ulp = 8},
+};
+
+KILN_OP(prelu) = {
+    .schema = "prelu(Tensor self, Tensor weight) -> Tensor",
+    .torch = {"aten._prelu_kernel.default"},
+    .promote = Promote::kDefault,
+    .dtypes = kFloats,
+    .shape = ElementwiseShape,
+    .lower = [](Element& e) -> Results {
+      const Expr x = Operand(e, 0), weight = Operand(e, 1);
+      return {(x > 0.0).Select(x, weight * x).id()};
+    },
+    .ref = [](const RefArgs& x) { return x[0] > 0 ? x[0] : x[1] * x[0]; },
+    .samples = {{-5, 5}, {-1, 1, true}},
+};
+
 KILN_OP(softplus) = {
     .schema = "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
     .torch = {"aten.softplus.default"},

@@ -56,7 +56,9 @@ Results LowerEluBackward(Element& e) {
   const bool is_result = e.call().Bool(4);
   const Expr negative =
       is_result ? g * input_scale * (x + negative_scale) : g * input_scale * negative_scale * Exp(x * input_scale);
-  return {(x <= 0.0).Select(negative, g * scale).id()};
+  // NaN takes the negative branch, as in eager's vector kernel; its scalar one, for the last elements, has it
+  // otherwise.
+  return {(x > 0.0).Select(g * scale, negative).id()};
 }
 
 }  // namespace
@@ -151,6 +153,46 @@ KILN_OP(leaky_relu_backward) = {
     .samples = {{-5, 5, false, "negative_slope=0.25, self_is_result=False"}},
 };
 
+// The gradients of self and, not yet summed to its sizes, of the weight.
+KILN_OP(prelu_backward) = {
+    .schema = "prelu_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)",
+    .torch = {"aten._prelu_kernel_backward.default"},
+    .promote = Promote::kDefault,
+    .dtypes = kFloats,
+    .shape = [](const Call& call) -> absl::StatusOr<TypeList> {
+      absl::StatusOr<TypeList> types = ElementwiseShape(call);
+      if (types.ok()) types->push_back((*types)[0]);
+      return types;
+    },
+    .lower = [](Element& e) -> Results {
+      const Expr g = Operand(e, 0), x = Operand(e, 1), weight = Operand(e, 2);
+      const Expr positive = x > 0.0;
+      return {positive.Select(g, weight * g).id(), positive.Select(x.Const(0), x * g).id()};
+    },
+    .ref = [](const RefArgs& x) { return x[1] > 0 ? x[0] : x[2] * x[0]; },
+    .samples = {{-5, 5}},
+};
+
+KILN_OP(mish_backward) = {
+    .schema = "mish_backward(Tensor grad_output, Tensor self) -> Tensor",
+    .torch = {"aten.mish_backward.default"},
+    .promote = Promote::kDefault,
+    .dtypes = kFloats,
+    .shape = ElementwiseShape,
+    .lower = [](Element& e) -> Results {
+      const Expr g = Operand(e, 0), x = Operand(e, 1);
+      const Expr sigmoid = 1.0 / (1.0 + Exp(-x)), tanh = Tanh(Log1p(Exp(x)));
+      return {(g * (tanh + x * sigmoid * (1.0 - tanh * tanh))).id()};
+    },
+    .ref =
+        [](const RefArgs& x) {
+          const double tanh = std::tanh(std::log1p(std::exp(x[1])));
+          return x[0] * (tanh + x[1] * Sigmoid(x[1]) * (1 - tanh * tanh));
+        },
+    .samples = {{-10, 10}},
+    .budget = {.ulp = 8, .floor = 10},
+};
+
 KILN_OP(elu_backward) = {
     .schema =
         "elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, "
@@ -167,7 +209,8 @@ KILN_OP(elu_backward) = {
           return x[4] != 0 ? x[0] * x[3] * (x[5] + negative) : x[0] * x[3] * negative * std::exp(x[5] * x[3]);
         },
     .samples = {{-5, 5, false, "alpha=1.5, scale=1, input_scale=0.5, is_result=False"},
-                {-1, 1, false, "alpha=1.5, scale=1, input_scale=1, is_result=True"}},
+                {-1, 1, false, "alpha=1.5, scale=1, input_scale=1, is_result=True"},
+                {-1, 1, true, "alpha=1, scale=1, input_scale=1, is_result=False"}},
     .budget = {.ulp = 6},
 };
 
@@ -225,12 +268,13 @@ KILN_OP(hardtanh_backward) = {
     .promote = Promote::kDefault,
     .dtypes = kFloats,
     .shape = ElementwiseShape,
+    // Of NaN no gradient passes, as in eager's vector kernel; its scalar one, for the last elements, lets it pass.
     .lower = [](Element& e) -> Results {
       const Expr g = Operand(e, 0), x = Operand(e, 1);
-      const Expr outside = (x <= NumberAs(e, 2, e.compute())) | (x >= NumberAs(e, 3, e.compute()));
-      return {outside.Select(g.Const(0), g).id()};
+      const Expr inside = (x > NumberAs(e, 2, e.compute())) & (x < NumberAs(e, 3, e.compute()));
+      return {inside.Select(g, g.Const(0)).id()};
     },
-    .ref = [](const RefArgs& x) { return x[1] <= x[2] || x[1] >= x[3] ? 0 : x[0]; },
+    .ref = [](const RefArgs& x) { return x[1] > x[2] && x[1] < x[3] ? x[0] : 0; },
     .samples = {{-5, 5, false, "min_val=-1, max_val=2"}, {-1, 1, true, "min_val=-1, max_val=2"}},
 };
 

@@ -60,6 +60,28 @@ KILN_OP(log) = {
     .budget = {.ulp = 2},
 };
 
+KILN_OP(log1p) = {
+    .schema = "log1p(Tensor self) -> Tensor",
+    .torch = {"aten.log1p.default"},
+    .promote = Promote::kIntToFloat,
+    .shape = ElementwiseShape,
+    .lower = [](Element& e) -> Results { return {Log1p(Operand(e, 0)).id()}; },
+    .ref = [](const RefArgs& x) { return std::log1p(x[0]); },
+    .samples = {{-1, 2}, {-1e-3, 1e-3}, {0, 1e6}, {-1, 1, true}},
+    .budget = {.ulp = 4},
+};
+
+KILN_OP(expm1) = {
+    .schema = "expm1(Tensor self) -> Tensor",
+    .torch = {"aten.expm1.default"},
+    .promote = Promote::kIntToFloat,
+    .shape = ElementwiseShape,
+    .lower = [](Element& e) -> Results { return {Expm1(Operand(e, 0)).id()}; },
+    .ref = [](const RefArgs& x) { return std::expm1(x[0]); },
+    .samples = {{-2, 2}, {-1e-3, 1e-3}, {-120, 80}, {-1, 1, true}},
+    .budget = {.ulp = 6},
+};
+
 KILN_OP(sqrt) = {
     .schema = "sqrt(Tensor self) -> Tensor",
     .torch = {"aten.sqrt.default"},

@@ -1,25 +1,13 @@
 // Softmax and layer norm, forward and backward: rows that are reduced and then scaled, as the parts that they are made
 // of.
-//
-// Low-precision floats are widened to f32 once and rounded at the end, as in eager, which accumulates a row in f32.
 #include <limits>
 
-#include "compiler/ops/op_builder.h"
+#include "compiler/ops/decompose_rules.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/shape_rules.h"
 
 namespace kiln {
 namespace {
-
-// As the compute dtype, and as the dtype of result `i`.
-ValueId Widened(OpBuilder& b, ValueId v) {
-  const DType dtype = b.type(v).dtype, wide = ComputeDType(dtype);
-  return wide == dtype ? v : b.convert_element_type(v, wide);
-}
-ValueId AsResult(OpBuilder& b, const Call& call, ValueId v, size_t i = 0) {
-  const DType dtype = call.result(i).dtype;
-  return b.type(v).dtype == dtype ? v : b.convert_element_type(v, dtype);
-}
 
 // --- softmax: arguments (self or gradients…, dim) ---
 
@@ -66,10 +54,6 @@ bool IsFloatNorm(const Call& call, size_t input, size_t shape) {
   return IsFloat(call.type(input).dtype) && !NormalizedDims(call, input, shape).empty();
 }
 
-ValueId SumOver(OpBuilder& b, ValueId v, const std::vector<int64_t>& dims) {
-  return dims.empty() ? v : b.sum_dim(v, dims);
-}
-
 }  // namespace
 
 KILN_OP(softmax) = {
@@ -107,6 +91,27 @@ KILN_OP(log_softmax) = {
       OpBuilder b(graph);
       const Exponentials e = RowExponentials(b, Widened(b, call.value(0)), RowDim(call, 1));
       return {AsResult(b, call, b.sub(e.shifted, b.log(e.sum)))};
+    },
+};
+
+// Where a row's maximum is infinite, nothing is subtracted.
+KILN_OP(logsumexp) = {
+    .schema = "logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
+    .torch = {"aten.logsumexp.default"},
+    .supports =
+        [](const Call& call) {
+          return call.type(0).rank() > 0 && IsFloat(call.type(0).dtype) && !call.ConstInts(1).empty() &&
+                 !IsEmpty(call, 0);
+        },
+    .shape = AsImported,
+    .decompose = [](GraphBuilder& graph, const Call& call) -> Values {
+      OpBuilder b(graph);
+      const std::vector<int64_t> dims = *DimsArg(call, 1, call.type(0).rank());
+      const ValueId self = WidenedArg(b, call, 0), max = b.amax(self, dims, true);
+      const ValueId shift = b.where(b.isinf(max), 0.0, max);
+      ValueId out = b.add(b.log(b.sum_dim(b.exp(b.sub(self, shift)), dims, true)), shift);
+      if (!call.Bool(2)) out = Reshaped(b, out, call.result().sizes);
+      return {AsResult(b, call, out)};
     },
 };
 

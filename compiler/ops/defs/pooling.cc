@@ -1,0 +1,197 @@
+// Averages over windows of images, forward and backward, and pixels moved between channels and space.
+//
+// A window is written out: a sum of as many elements as it has, in eager's order. Its backward gathers: an element of
+// the gradient is the sum over the windows that hold it.
+#include <algorithm>
+#include <optional>
+
+#include "compiler/ops/lower_rules.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/ops/shape_rules.h"
+
+namespace kiln {
+namespace {
+
+constexpr int64_t kLargestWindow = 64;
+
+struct WindowDim {
+  int64_t kernel, stride, pad;
+};
+
+struct Windows {
+  WindowDim rows, columns;
+  bool ceil, count_pad;
+  std::optional<double> divisor;
+  bool inside() const { return !ceil && rows.pad == 0 && columns.pad == 0; }  // no window sticks out
+};
+
+// kernel_size, stride, padding, ceil_mode, count_include_pad and divisor_override, from argument `first` on.
+Windows WindowsOf(const Call& call, size_t first) {
+  const auto at = [&](size_t arg, size_t d) {
+    const std::vector<int64_t> v = call.ConstInts(arg);
+    return v.empty() ? 0 : v[std::min(d, v.size() - 1)];
+  };
+  const auto dim = [&](size_t d) {
+    const bool has_stride = !call.ConstInts(first + 1).empty();
+    return WindowDim{at(first, d), at(has_stride ? first + 1 : first, d), at(first + 2, d)};
+  };
+  Windows w{dim(0), dim(1), call.Bool(first + 3), call.Bool(first + 4, true), std::nullopt};
+  if (!call.is_none(first + 5)) w.divisor = call.Number(first + 5);
+  return w;
+}
+
+bool AreWindows(const Call& call, size_t image, size_t first) {
+  const Windows w = WindowsOf(call, first);
+  const int64_t rank = call.type(image).rank();
+  return (rank == 3 || rank == 4) && w.rows.stride > 0 && w.columns.stride > 0 && w.rows.kernel > 0 &&
+         w.columns.kernel > 0 && w.rows.kernel * w.columns.kernel <= kLargestWindow && w.divisor != 0.0;
+}
+
+Expr Within(Element& e, Sym index, Sym size) { return LessEqual(e, Sym{}, index) & Less(e, index, size); }
+
+// How many elements of one dim count for window `at`.
+Expr Extent(Element& e, const WindowDim& w, Sym at, Sym size, bool count_pad) {
+  SymContext& syms = e.call().syms();
+  const Sym start = syms.Sub(syms.Mul(at, syms.Const(w.stride)), syms.Const(w.pad));
+  Expr low = IndexExpr(e, start);
+  Expr high = Min(IndexExpr(e, syms.Add(start, syms.Const(w.kernel))), IndexExpr(e, syms.Add(size, syms.Const(w.pad))));
+  if (!count_pad) low = Max(low, low.Const(0)), high = Min(high, IndexExpr(e, size));
+  return high - low;
+}
+
+// What the sum over window (row, column) of an image of [.., height, width] is divided by.
+Expr Divisor(Element& e, const Windows& w, Sym row, Sym column, std::span<const Sym> image) {
+  const auto constant = [&](double v) { return Expr(e.b(), e.b().Const(e.compute(), v)); };
+  if (w.divisor) return constant(*w.divisor);
+  if (w.inside()) return constant(static_cast<double>(w.rows.kernel * w.columns.kernel));
+  const Expr rows = Extent(e, w.rows, row, image[image.size() - 2], w.count_pad);
+  const Expr columns = Extent(e, w.columns, column, image[image.size() - 1], w.count_pad);
+  return (rows * columns).Cast(e.compute());
+}
+
+std::vector<Sym> Replaced(std::span<const Sym> index, Sym row, Sym column) {
+  std::vector<Sym> result(index.begin(), index.end());
+  result[result.size() - 2] = row, result[result.size() - 1] = column;
+  return result;
+}
+
+Results LowerAveragePool(Element& e) {
+  const Call& call = e.call();
+  SymContext& syms = call.syms();
+  const Windows w = WindowsOf(call, 1);
+  const std::vector<Sym>& sizes = call.type(0).sizes;
+  const Sym row = e.index()[e.index().size() - 2], column = e.index().back();
+  const auto place = [&](const WindowDim& d, Sym at, int64_t k) {
+    return syms.Add(syms.Mul(at, syms.Const(d.stride)), syms.Const(k - d.pad));
+  };
+  std::optional<Expr> sum;
+  for (int64_t i = 0; i < w.rows.kernel; ++i) {
+    for (int64_t j = 0; j < w.columns.kernel; ++j) {
+      const Sym y = place(w.rows, row, i), x = place(w.columns, column, j);
+      loop::ValueId mask = loop::kNone;
+      if (!w.inside()) mask = (Within(e, y, sizes[sizes.size() - 2]) & Within(e, x, sizes.back())).id();
+      const Expr element(e.b(), e.At(0, Replaced(e.index(), y, x), 0, mask));
+      sum = sum ? *sum + element : element;
+    }
+  }
+  return {(*sum / Divisor(e, w, row, column, sizes)).id()};
+}
+
+// The window that has an element `at` as its k-th, and whether there is one.
+struct Holder {
+  Sym window;
+  Expr is_there;
+};
+
+Holder HolderOf(Element& e, const WindowDim& w, Sym at, int64_t k, Sym count) {
+  SymContext& syms = e.call().syms();
+  const Sym start = syms.Add(at, syms.Const(w.pad - k));
+  const Sym window = syms.FloorDiv(start, syms.Const(w.stride));
+  Expr is_there = Within(e, window, count);
+  if (w.stride != 1) is_there = is_there & (IndexExpr(e, syms.Mod(start, syms.Const(w.stride))) == 0.0);
+  return {window, is_there};
+}
+
+Results LowerAveragePoolBackward(Element& e) {
+  const Call& call = e.call();
+  const Windows w = WindowsOf(call, 2);
+  const std::vector<Sym>&counts = call.type(0).sizes, &sizes = call.type(1).sizes;
+  const Sym row = e.index()[e.index().size() - 2], column = e.index().back();
+  std::optional<Expr> sum;
+  for (int64_t i = w.rows.kernel; i-- > 0;) {
+    for (int64_t j = w.columns.kernel; j-- > 0;) {
+      const Holder y = HolderOf(e, w.rows, row, i, counts[counts.size() - 2]);
+      const Holder x = HolderOf(e, w.columns, column, j, counts.back());
+      const Expr is_there = y.is_there & x.is_there;
+      const Expr grad(e.b(), e.At(0, Replaced(e.index(), y.window, x.window), 0, is_there.id()));
+      const Expr part = is_there.Select(grad / Divisor(e, w, y.window, x.window, sizes), grad.Const(0));
+      sum = sum ? *sum + part : part;
+    }
+  }
+  return {sum->id()};
+}
+
+bool HasFactor(const Call& call) { return call.ConstInt(1) > 0 && call.type(0).rank() >= 3; }
+
+}  // namespace
+
+KILN_OP(avg_pool2d) = {
+    .schema =
+        "avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, "
+        "bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+    .torch = {"aten.avg_pool2d.default"},
+    .promote = Promote::kDefault,
+    .dtypes = kFloats,
+    .supports = [](const Call& call) { return AreWindows(call, 0, 1); },
+    .shape = AsImported,
+    .lower = LowerAveragePool,
+};
+
+KILN_OP(avg_pool2d_backward) = {
+    .schema =
+        "avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, "
+        "bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
+    .torch = {"aten.avg_pool2d_backward.default"},
+    .promote = Promote::kDefault,
+    .dtypes = kFloats,
+    .supports = [](const Call& call) { return AreWindows(call, 1, 2); },
+    .shape = AsImported,
+    .lower = LowerAveragePoolBackward,
+};
+
+// Channel c * r * r + i * r + j becomes pixel (i, j) of each block of r by r.
+KILN_OP(pixel_shuffle) = {
+    .schema = "pixel_shuffle(Tensor self, int upscale_factor) -> Tensor",
+    .torch = {"aten.pixel_shuffle.default"},
+    .promote = Promote::kDefault,
+    .supports = HasFactor,
+    .shape = AsImported,
+    .lower = [](Element& e) -> Results {
+      SymContext& syms = e.call().syms();
+      const size_t rank = e.index().size();
+      const Sym r = syms.Const(e.call().ConstInt(1)), y = e.index()[rank - 2], x = e.index()[rank - 1];
+      std::vector<Sym> at = Replaced(e.index(), syms.FloorDiv(y, r), syms.FloorDiv(x, r));
+      at[rank - 3] = syms.Add(syms.Mul(syms.Add(syms.Mul(at[rank - 3], r), syms.Mod(y, r)), r), syms.Mod(x, r));
+      return {e.At(0, at)};
+    },
+};
+
+KILN_OP(pixel_unshuffle) = {
+    .schema = "pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor",
+    .torch = {"aten.pixel_unshuffle.default"},
+    .promote = Promote::kDefault,
+    .supports = HasFactor,
+    .shape = AsImported,
+    .lower = [](Element& e) -> Results {
+      SymContext& syms = e.call().syms();
+      const size_t rank = e.index().size();
+      const Sym r = syms.Const(e.call().ConstInt(1)), channel = e.index()[rank - 3];
+      const Sym i = syms.Mod(syms.FloorDiv(channel, r), r), j = syms.Mod(channel, r);
+      std::vector<Sym> at = Replaced(e.index(), syms.Add(syms.Mul(e.index()[rank - 2], r), i),
+                                     syms.Add(syms.Mul(e.index()[rank - 1], r), j));
+      at[rank - 3] = syms.FloorDiv(channel, syms.Mul(r, r));
+      return {e.At(0, at)};
+    },
+};
+
+}  // namespace kiln
