@@ -75,7 +75,7 @@ void Fuser::MergeInto(uint32_t self, uint32_t other, const CombinedSpace& combin
 
 // Groups that don't depend on each other and read the same, or that are small.
 void Fuser::MergeSiblings() {
-  absl::flat_hash_map<ValueId, std::vector<uint32_t>> readers;
+  std::vector<std::vector<uint32_t>> readers(graph_.num_values());
   absl::flat_hash_map<Sym, std::vector<uint32_t>> alike;  // by number of points
   for (const uint32_t i : LiveItems()) {
     if (items_[i].external != kNoNode) continue;
