@@ -1,6 +1,7 @@
 #include "compiler/lower/inline.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "compiler/loop/builder.h"
 #include "compiler/lower/access.h"
@@ -78,31 +79,43 @@ class Inliner {
     // Elements moved: by each reader the operands, instead of one result and once the operands and the result stored.
     const size_t readers = readers_[n].size(), operands = operands_[n];
     if (operands * readers > operands + 1 + readers) return false;
-    return read_elsewhere_[n] && !EvaluatesFunction(graph_, node);
+    return read_elsewhere_[n] && (once_a_row_[n] || !EvaluatesFunction(graph_, node));
   }
 
-  // Nodes that a kernel reads at another position than that of its own element, itself or through nodes that are read
-  // so.
+  // read_elsewhere_: nodes that a kernel reads at another position than that of its own element, itself or through
+  // nodes that are read so. once_a_row_: one element of theirs serves all along a reader's contiguous dim, so that it
+  // is computed outside of that loop.
   void FindReadElsewhere() {
     read_elsewhere_.assign(kinds_.size(), false);
+    once_a_row_.assign(kinds_.size(), true);
     for (auto n = static_cast<NodeId>(kinds_.size()); n-- > 0;) {
       if (kinds_[n] != NodeKind::kPointwise && kinds_[n] != NodeKind::kReduction) continue;
-      const bool all = kinds_[n] == NodeKind::kPointwise && read_elsewhere_[n];
-      ForEachOperand(n, [&](NodeId p, bool elsewhere) { read_elsewhere_[p] = read_elsewhere_[p] || elsewhere || all; });
+      const bool pointwise = kinds_[n] == NodeKind::kPointwise, elsewhere = pointwise && read_elsewhere_[n];
+      const bool once = elsewhere && once_a_row_[n];
+      ForEachOperand(n, [&](NodeId p, bool moved, bool in_row) {
+        read_elsewhere_[p] = read_elsewhere_[p] || moved || elsewhere;
+        once_a_row_[p] = once_a_row_[p] && (!in_row || once);
+      });
     }
   }
 
-  // Calls f(producer, elsewhere) for each element of a node's result that `reader` reads for one of its own.
+  // Calls f(producer, moved, in_row) for each element of a node's result that `reader` reads for one of its own:
+  // whether it stands elsewhere, and whether it changes along the reader's contiguous dim.
   template <typename F>
   void ForEachOperand(NodeId reader, F&& f) {
     SymContext& syms = graph_.syms();
     const Call call(graph_, graph_.nodes()[reader]);
-    const Index& sizes = kinds_[reader] == NodeKind::kReduction ? call.type(0).sizes : call.result().sizes;
+    const TensorType& type = kinds_[reader] == NodeKind::kReduction ? call.type(0) : call.result();
+    const Index& sizes = type.sizes;
     Index index;
     for (const Sym size : sizes) {
       index.push_back(syms.IsConst(size, 1) ? syms.Const(0) : syms.Axis(syms.NextIndex(VarKind::kAxis), size));
     }
     const Sym here = Linearize(syms, index, sizes);
+    std::optional<Var> row;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      if (syms.IsConst(type.strides[d], 1) && !syms.IsConst(sizes[d], 1)) row = syms.AsVar(index[d]);
+    }
     absl::StatusOr<std::vector<OperandAccess>> accesses = OperandAccesses(graph_, call.node(), index);
     if (!accesses.ok()) return;
     for (OperandAccess& access : *accesses) {
@@ -110,18 +123,19 @@ class Inliner {
       if (p == kNoNode || kinds_[p] != NodeKind::kPointwise) continue;
       const bool masked = access.masked;
       ThroughViews(graph_, roots_, access);
-      f(p, masked || Linearize(syms, access.index, graph_.type(access.value)->sizes) != here);
+      const Sym read = Linearize(syms, access.index, graph_.type(access.value)->sizes);
+      f(p, masked || read != here, !row || syms.Mentions(read, *row));
     }
   }
 
   const Graph& graph_;
   const std::span<const ValueId> roots_;
   std::vector<NodeKind>& kinds_;
-  std::vector<uint32_t> cost_;                // per node that could be inlined: nodes computed for an element
-  std::vector<uint32_t> operands_;            // of these: elements read from memory
-  std::vector<std::vector<NodeId>> readers_;  // per node, in order, distinct
-  std::vector<bool> read_elsewhere_;
-  std::vector<bool> must_store_;  // per value: something that is not a kernel reads it
+  std::vector<uint32_t> cost_;                     // per node that could be inlined: nodes computed for an element
+  std::vector<uint32_t> operands_;                 // of these: elements read from memory
+  std::vector<std::vector<NodeId>> readers_;       // per node, in order, distinct
+  std::vector<bool> read_elsewhere_, once_a_row_;  // per node
+  std::vector<bool> must_store_;                   // per value: something that is not a kernel reads it
 };
 
 }  // namespace

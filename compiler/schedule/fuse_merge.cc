@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kSiblingsLookedAt = 8;
 // Kernels that stand further apart stay so: in one, what they read and write would live longer.
 constexpr uint32_t kNearLevels = 4;
-constexpr size_t kMaxBundled = 16;
+constexpr size_t kMaxBundled = 64;
 // Element operations that one thread should get at least.
 constexpr int64_t kTinyWork = 32768;
 
@@ -24,13 +24,19 @@ constexpr int64_t kTinyWork = 32768;
 absl::Status Fuser::TryMergeProducer(NodeId n, uint32_t other) {
   const uint32_t self = ItemOf(n);
   if (items_[self].nodes.size() + items_[other].nodes.size() > limits_.group_nodes) return absl::OkStatus();
-  const std::optional<CombinedSpace> combined = Combine(syms_, items_[self].space.shape(), items_[other].space.shape());
-  if (!combined || Touches(other, self, n) || Touches(self, other, n)) return absl::OkStatus();
+  if (Touches(other, self, n) || Touches(self, other, n)) return absl::OkStatus();
   const std::optional<uint32_t> level = MergedLevel(self, other);
   if (!level) return absl::OkStatus();
   const Item saved_self = items_[self], saved_other = items_[other];
   items_[self].nodes.pop_back();
-  MergeInto(self, other, *combined, *level);
+  if (const auto combined = Combine(syms_, items_[self].space.shape(), items_[other].space.shape())) {
+    MergeInto(self, other, *combined, *level);
+  } else if (MoveOutside(self, other)) {
+    MergeInto(self, other, {.shape = items_[self].space.shape()}, *level);
+  } else {
+    items_[self] = saved_self;
+    return absl::OkStatus();
+  }
   absl::StatusOr<std::optional<GroupNode>> at = Fit(n, self, items_[self].space);
   if (at.ok() && *at) {
     Add(self, **at);
@@ -43,6 +49,22 @@ absl::Status Fuser::TryMergeProducer(NodeId n, uint32_t other) {
     for (const GroupNode& node : item->nodes) placed_[node.node] = node;
   }
   return at.status();
+}
+
+// The nodes of `other`, which has no reductions, are to be outer or kept nodes of `self`'s space, if they are as many
+// points.
+bool Fuser::MoveOutside(uint32_t self, uint32_t other) {
+  const SpaceShape& shape = items_[other].space.shape();
+  if (shape.reduced || shape.sunk) return false;
+  const GroupSpace& space = items_[self].space;
+  for (const Place place : {Place::kOuter, Place::kKept}) {
+    if (!space.has(place) || space.part(place).count != items_[other].space.part(Place::kFull).count) continue;
+    for (GroupNode& at : items_[other].nodes) placed_[at.node] = at = {.node = at.node, .place = place, .phase = 0};
+    // Full nodes may read them.
+    items_[self].space.ForbidSinking();
+    return true;
+  }
+  return false;
 }
 
 std::optional<uint32_t> Fuser::MergedLevel(uint32_t a, uint32_t b) {

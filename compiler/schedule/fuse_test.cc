@@ -393,6 +393,16 @@ TEST(Fuse, TinyKernelsThatFollowEachOtherAreOneLaunch) {
   EXPECT_EQ(run.kernels.size(), 1u);
 }
 
+TEST(Fuse, WhatIsAsLargeAsTheReducedRowsJoinsThem) {
+  // A running mean: m = 0.9 * r + 0.1 * mean(x).
+  Maker m;
+  const ValueId x = m.In({700, 400}), r = m.In({700, 1}), w = m.In({700, 1});
+  const ValueId mean = m.Op("mean_dim", {Arg{ValueRef{x}}, m.Dims({1}), Arg{true}, Arg{}});
+  const ValueId old = m.Op("mul", r, w);
+  const GraphRun run = m.Check({m.Add(old, mean), m.Op("sub", x, mean, {m.I(1)}), old}, {}, 1e-5);
+  EXPECT_EQ(run.kernels.size(), 1u);
+}
+
 TEST(Fuse, SmallIndependentKernelsAreOne) {
   Maker m;
   const ValueId x = m.In({6, 50}), y = m.In({300});

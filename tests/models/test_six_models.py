@@ -30,9 +30,9 @@ MAY_BE_EXTERNAL = {
         "mm", "addmm", "bmm", "baddbmm", "convolution", "convolution_backward",
         "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention_for_cpu_backward",
         "max_pool2d_with_indices", "max_pool2d_with_indices_backward",
-        "native_dropout", "embedding_dense_backward", "index_put", "cumsum",
+        "embedding_dense_backward", "index_put", "cumsum",
     )
-}  # fmt: skip
+} | {"aten.bernoulli.p"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
