@@ -2,10 +2,10 @@
 
     .venv/bin/python tests/perf/kernels.py [KERNEL...] [--rounds 3] [--calls 7] [--allocator PATH] [--json]
 
-Fresh large outputs are mapped page by page by the kernel, which costs more than computing them: the second set of columns
-(needs libjemalloc.so.2, Debian's libjemalloc2) shows the code alone. One process a measurement, interleaved, 2 threads;
-medians of all calls, in ms, and the speed of kiln relative to Inductor. Exit status 1 if, under the allocator, kiln is slower
-than Inductor by more than 10% on any kernel, or in the geometric mean at all.
+Fresh large outputs are mapped page by page by the kernel, which costs more than computing them: the second set of
+columns (needs libjemalloc.so.2, Debian's libjemalloc2) shows the code alone. One process a measurement, interleaved,
+2 threads; medians of all calls, in ms, and the speed of kiln relative to Inductor. Exit status 1 if, under the
+allocator, kiln is slower than Inductor by more than 10% on any kernel, or in the geometric mean at all.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def measure(backend: str, names: list[str], calls: int) -> dict[str, list[float]
     torch.set_num_threads(2)
     if backend == "kiln":
         import kiln  # noqa: F401
-    times = {}
+    times: dict[str, list[float]] = {}
     for name in names:
         torch.manual_seed(0)
         torch._dynamo.reset()
