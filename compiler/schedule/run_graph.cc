@@ -16,7 +16,12 @@ namespace {
 class Runner {
  public:
   Runner(const Graph& graph, const RunGraphOptions& options)
-      : graph_(graph), options_(options), aliases_(graph), memory_(graph.num_values()) {}
+      : graph_(graph),
+        options_(options),
+        aliases_(graph),
+        memory_(graph.num_values()),
+        reads_(graph.num_values()),
+        writes_(graph.num_values()) {}
 
   absl::StatusOr<GraphRun> Run(std::vector<std::string> inputs) {
     size_t next = 0;
@@ -35,8 +40,13 @@ class Runner {
       absl::Status status = RunStep(*fusion, step);
       if (!status.ok()) return status;
     }
+    for (const GraphInput& input : graph_.inputs()) {
+      if (input.value != kNoValue) run_.input_reads.push_back(reads_[input.value]);
+    }
     for (const GraphOutput& out : graph_.outputs()) {
-      if (out.kind == GraphOutput::Kind::kValue) run_.outputs.push_back(memory_[aliases_.root(out.value)]);
+      if (out.kind != GraphOutput::Kind::kValue) continue;
+      run_.outputs.push_back(memory_[aliases_.root(out.value)]);
+      run_.output_writes.push_back(writes_[aliases_.root(out.value)]);
     }
     return std::move(run_);
   }
@@ -98,6 +108,14 @@ class Runner {
       return absl::Status(stats.status().code(),
                           absl::StrCat(std::string(stats.status().message()), "\n", run_.kernels.back()));
     if (stats->error != 0) return absl::OutOfRangeError("index out of range");
+    size_t global = 0;
+    for (size_t i = 0; i < lowered.kernel.buffers.size(); ++i) {
+      if (lowered.kernel.buffers[i].space != loop::Space::kGlobal) continue;
+      const ValueId root = lowered.buffers[global++].root;
+      if (root == kNoValue) continue;
+      reads_[root] += stats->reads[i];
+      writes_[root] += stats->writes[i];
+    }
     for (const uint64_t n : stats->reads) run_.reads += n;
     for (const uint64_t n : stats->writes) run_.writes += n;
     return absl::OkStatus();
@@ -106,7 +124,8 @@ class Runner {
   const Graph& graph_;
   const RunGraphOptions& options_;
   const Aliases aliases_;
-  std::vector<std::string> memory_;  // per root value
+  std::vector<std::string> memory_;       // per root value
+  std::vector<uint64_t> reads_, writes_;  // per root value
   GraphRun run_;
 };
 

@@ -23,7 +23,9 @@ struct GraphRun {
   std::vector<std::string> outputs;  // storages of the outputs, laid out by their types' strides
   std::vector<std::string> kernels;  // text of each kernel, in launch order
   std::vector<Schedule> schedules;
-  uint64_t reads = 0, writes = 0;  // elements, over all kernels
+  uint64_t reads = 0, writes = 0;       // elements, over all kernels
+  std::vector<uint64_t> input_reads;    // one a tensor input: elements read of its memory
+  std::vector<uint64_t> output_writes;  // one an output: elements written to its memory
 };
 
 // `inputs`: the storage of each tensor input, in order. InvalidArgument if the graph makes an external call.

@@ -1,0 +1,156 @@
+// Row patterns as one kernel: each array is read once and written once, counted by the loop interpreter.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "compiler/graph/text.h"
+#include "compiler/lower/index.h"
+#include "compiler/ops/registry.h"
+#include "compiler/pipeline/graph_passes.h"
+#include "compiler/schedule/run_graph.h"
+
+namespace kiln {
+namespace {
+
+constexpr uint64_t kRows = 20, kColumns = 96, kAll = kRows * kColumns;
+
+// The graph after all passes on random inputs; nodes one by one must give the same within rounding.
+GraphRun RunFused(std::string_view text) {
+  GraphRun run;
+  absl::StatusOr<std::shared_ptr<const Graph>> graph = ParseGraph(text, ResolveOp);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  if (!graph.ok()) return run;
+  graph = RunGraphPasses(*std::move(graph), {});
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  if (!graph.ok()) return run;
+  std::vector<std::string> inputs;
+  std::mt19937 random(3);
+  for (const GraphInput& input : (*graph)->inputs()) {
+    const TensorType& type = *(*graph)->type(input.value);
+    const int64_t n = *(*graph)->syms().AsConst(StorageSize((*graph)->syms(), type));
+    std::string bytes(n * ByteSize(type.dtype), '\0');
+    for (int64_t i = 0; i < n; ++i) {
+      const auto x = static_cast<float>(random() % 4000) / 1000 - 2;
+      const auto k = static_cast<int64_t>(random() % kColumns);
+      if (type.dtype == DType::kFloat32) std::memcpy(&bytes[i * 4], &x, 4);
+      if (type.dtype == DType::kInt64) std::memcpy(&bytes[i * 8], &k, 8);
+    }
+    inputs.push_back(std::move(bytes));
+  }
+  const RunGraphOptions alone{
+      .limits = {.group_nodes = 1, .bundle = false}, .target = {.vector_bytes = 32}, .sizes = {}};
+  absl::StatusOr<GraphRun> want = RunGraph(**graph, inputs, alone);
+  absl::StatusOr<GraphRun> got = RunGraph(**graph, inputs, {.limits = {}, .target = {.vector_bytes = 32}, .sizes = {}});
+  EXPECT_TRUE(want.ok()) << want.status();
+  EXPECT_TRUE(got.ok()) << got.status();
+  if (!want.ok() || !got.ok()) return run;
+  for (size_t o = 0; o < want->outputs.size(); ++o) {
+    for (size_t i = 0; i + 4 <= want->outputs[o].size(); i += 4) {
+      float a, b;
+      std::memcpy(&a, &want->outputs[o][i], 4);
+      std::memcpy(&b, &got->outputs[o][i], 4);
+      EXPECT_NEAR(a, b, 2e-5 * std::max(1.0f, std::fabs(a))) << "output " << o << " element " << i / 4;
+      if (std::fabs(a - b) > 1e-3) return *got;
+    }
+  }
+  return *std::move(got);
+}
+
+TEST(Rows, ThreeReductionsTwoStagesTwoOutputs) {
+  const GraphRun run = RunFused(R"(graph inference
+%0 = input f32[20, 96]
+%1 = amax(%0, [1], true) : f32[20, 1]
+%2 = mul(%0, %0) : f32[20, 96]
+%3 = sum_dim(%2, [1], true, none) : f32[20, 1]
+%4 = sub(%0, %1, 1) : f32[20, 96]
+%5 = exp(%4) : f32[20, 96]
+%6 = sum_dim(%5, [1], true, none) : f32[20, 1]
+%7 = div(%5, %6) : f32[20, 96]
+%8 = sqrt(%3) : f32[20, 1]
+%9 = mul(%0, %8) : f32[20, 96]
+return %7, %9
+)");
+  ASSERT_EQ(run.kernels.size(), 1u);
+  EXPECT_EQ(run.input_reads, (std::vector<uint64_t>{kAll}));
+  EXPECT_EQ(run.output_writes, (std::vector<uint64_t>{kAll, kAll}));
+}
+
+TEST(Rows, Softmax) {
+  const GraphRun run = RunFused(R"(graph inference
+%0 = input f32[20, 96]
+%1 = aten._softmax.default(%0, 1, false) : f32[20, 96]
+return %1
+)");
+  ASSERT_EQ(run.kernels.size(), 1u);
+  EXPECT_EQ(run.input_reads, (std::vector<uint64_t>{kAll}));
+  EXPECT_EQ(run.output_writes, (std::vector<uint64_t>{kAll}));
+}
+
+TEST(Rows, SoftmaxBackward) {
+  const GraphRun run = RunFused(R"(graph inference
+%0 = input f32[20, 96]
+%1 = input f32[20, 96]
+%2 = aten._softmax_backward_data.default(%0, %1, 1, dtype:f32) : f32[20, 96]
+return %2
+)");
+  ASSERT_EQ(run.kernels.size(), 1u);
+  EXPECT_EQ(run.input_reads, (std::vector<uint64_t>{kAll, kAll}));
+  EXPECT_EQ(run.output_writes, (std::vector<uint64_t>{kAll}));
+}
+
+TEST(Rows, LayerNorm) {
+  const GraphRun run = RunFused(R"(graph inference
+%0 = input f32[20, 96]
+%1 = input f32[96]
+%2 = input f32[96]
+%3, %4, %5 = aten.native_layer_norm.default(%0, [96], %1, %2, 1e-05) : f32[20, 96], f32[20, 1], f32[20, 1]
+return %3, %4, %5
+)");
+  ASSERT_EQ(run.kernels.size(), 1u);
+  EXPECT_EQ(run.input_reads[0], kAll);
+  EXPECT_EQ(run.output_writes, (std::vector<uint64_t>{kAll, kRows, kRows}));
+}
+
+TEST(Rows, LayerNormBackward) {
+  const GraphRun run = RunFused(R"(graph inference
+%0 = input f32[20, 96]
+%1 = input f32[20, 96]
+%2 = input f32[20, 1]
+%3 = input f32[20, 1]
+%4 = input f32[96]
+%5 = input f32[96]
+%6, %7, %8 = aten.native_layer_norm_backward.default(%0, %1, [96], %2, %3, %4, %5, [true, true, true]) : f32[20, 96], f32[96], f32[96]
+return %6, %7, %8
+)");
+  ASSERT_EQ(run.kernels.size(), 1u);
+  EXPECT_EQ(run.input_reads[0], kAll);
+  EXPECT_EQ(run.input_reads[1], kAll);
+  EXPECT_EQ(run.output_writes, (std::vector<uint64_t>{kAll, kColumns, kColumns}));
+}
+
+TEST(Rows, LogSoftmaxAndCrossEntropyBackward) {
+  const GraphRun forward = RunFused(R"(graph inference
+%0 = input f32[20, 96]
+%1 = aten._log_softmax.default(%0, 1, false) : f32[20, 96]
+return %1
+)");
+  ASSERT_EQ(forward.kernels.size(), 1u);
+  EXPECT_EQ(forward.input_reads, (std::vector<uint64_t>{kAll}));
+  const GraphRun run = RunFused(R"(graph inference
+%0 = input f32[]
+%1 = input f32[20, 96]
+%2 = input i64[20]
+%3 = input f32[]
+%4 = aten.nll_loss_backward.default(%0, %1, %2, none, 1, -100, %3) : f32[20, 96]
+%5 = aten._log_softmax_backward_data.default(%4, %1, 1, dtype:f32) : f32[20, 96]
+return %5
+)");
+  ASSERT_EQ(run.kernels.size(), 1u);
+  EXPECT_EQ(run.input_reads[1], kAll);
+  EXPECT_EQ(run.output_writes, (std::vector<uint64_t>{kAll}));
+}
+
+}  // namespace
+}  // namespace kiln
