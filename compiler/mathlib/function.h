@@ -31,6 +31,26 @@ extern const Function kTanhFunction;
 extern const Function kErfFunction;
 extern const Function kRsqrtFunction;
 extern const Function kPowFunction;
+extern const Function kExp2Function;
+extern const Function kExpm1Function;
+extern const Function kLog2Function;
+extern const Function kLog10Function;
+extern const Function kLog1pFunction;
+extern const Function kTanFunction;
+extern const Function kAsinFunction;
+extern const Function kAcosFunction;
+extern const Function kAtanFunction;
+extern const Function kSinhFunction;
+extern const Function kCoshFunction;
+extern const Function kAsinhFunction;
+extern const Function kAcoshFunction;
+extern const Function kAtanhFunction;
+extern const Function kErfcFunction;
+extern const Function kErfinvFunction;
+extern const Function kLgammaFunction;
+extern const Function kDigammaFunction;
+extern const Function kAtan2Function;
+extern const Function kHypotFunction;
 
 std::span<const Function* const> AllFunctions();
 
