@@ -1,7 +1,8 @@
 // One record a function of nodes.def that mathlib defines: everything that is known of it.
 //
-// To add one: a line at the end of loop/nodes.def, a file in defs/ with its record, a line here and in function.cc, a
-// line in budgets/budgets.h. The tests cover it from then on. Coefficients come from golden/minimax.py.
+// To add one: a line at the end of loop/nodes.def, its value in loop/scalar.cc, a file in defs/ with its record, a line
+// here and in function.cc, a line in budgets/budgets.h and in budgets/measured.h, points in golden/golden.py. The tests
+// cover it from then on. Coefficients come from golden/minimax.py.
 #pragma once
 
 #include <span>

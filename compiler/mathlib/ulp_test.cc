@@ -1,4 +1,4 @@
-// Errors against libm in the next wider format and against mpmath's golden values, within budgets/budgets.h.
+// Errors against libm in the next wider format and against mpmath's golden values, within budgets/.
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/mathlib/budgets/budgets.h"
+#include "compiler/mathlib/budgets/measured.h"
 #include "compiler/mathlib/evaluate.h"
 #include "compiler/mathlib/samples.h"
 #include "gtest/gtest.h"
@@ -24,6 +25,8 @@ TEST_P(Ulp, F32) {
   const Worst<float> worst = MeasureF32(*GetParam(), 0, 257, budget.f32_floor);
   RecordProperty("ulp", std::to_string(worst.error));
   EXPECT_LE(worst.error, budget.f32) << worst.Describe();
+  EXPECT_LE(worst.error, MeasuredOf(GetParam()->op).f32) << "measured.h is to say so: " << worst.Describe();
+  EXPECT_LE(MeasuredOf(GetParam()->op).f32, budget.f32);
   EXPECT_GT(worst.error, 0.4) << "measures nothing?";
 }
 
@@ -32,6 +35,8 @@ TEST_P(Ulp, F64) {
   const Worst<double> worst = MeasureF64(*GetParam(), 1, 400000, budget.f64_floor);
   RecordProperty("ulp", std::to_string(worst.error));
   EXPECT_LE(worst.error, budget.f64) << worst.Describe();
+  EXPECT_LE(worst.error, MeasuredOf(GetParam()->op).f64) << "measured.h is to say so: " << worst.Describe();
+  EXPECT_LE(MeasuredOf(GetParam()->op).f64, budget.f64);
   EXPECT_GT(worst.error, 0.4) << "measures nothing?";
 }
 

@@ -170,6 +170,7 @@ def exp2_rest(x):
     """(2^x - 1) / x."""
     return mpmath.expm1(x * mpmath.log(2)) / x
 
+
 def atan_rest(z):
     """(atan(x) - x) / x^3 for z = x^2."""
     x = mpmath.sqrt(z)
