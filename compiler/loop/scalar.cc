@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "compiler/loop/scalar_inl.h"
+#include "compiler/loop/special.h"
 
 namespace kiln::loop {
 namespace {
@@ -105,6 +106,46 @@ double EvalFunction(Op op, double x, double y) {
       return std::erf(x);
     case Op::kPow:
       return std::pow(x, y);
+    case Op::kExp2:
+      return std::exp2(x);
+    case Op::kExpm1:
+      return std::expm1(x);
+    case Op::kLog2:
+      return std::log2(x);
+    case Op::kLog10:
+      return std::log10(x);
+    case Op::kLog1p:
+      return std::log1p(x);
+    case Op::kTan:
+      return std::tan(x);
+    case Op::kAsin:
+      return std::asin(x);
+    case Op::kAcos:
+      return std::acos(x);
+    case Op::kAtan:
+      return std::atan(x);
+    case Op::kSinh:
+      return std::sinh(x);
+    case Op::kCosh:
+      return std::cosh(x);
+    case Op::kAsinh:
+      return std::asinh(x);
+    case Op::kAcosh:
+      return std::acosh(x);
+    case Op::kAtanh:
+      return std::atanh(x);
+    case Op::kErfc:
+      return std::erfc(x);
+    case Op::kErfinv:
+      return static_cast<double>(ErfInv(x));
+    case Op::kLgamma:
+      return static_cast<double>(std::lgamma(static_cast<long double>(x)));
+    case Op::kDigamma:
+      return static_cast<double>(Digamma(x));
+    case Op::kAtan2:
+      return std::atan2(x, y);
+    case Op::kHypot:
+      return std::hypot(x, y);
     default:
       return std::numeric_limits<double>::quiet_NaN();
   }

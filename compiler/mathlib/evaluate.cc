@@ -9,21 +9,21 @@ namespace kiln::mathlib {
 namespace {
 
 template <typename T, typename Wide>
-double Error(T got, Wide want) {
+double Error(T got, Wide want, double floor) {
   using Limits = std::numeric_limits<T>;
   if (std::isnan(got) || std::isnan(want)) return std::isnan(got) && std::isnan(want) ? 0 : INFINITY;
   const Wide beyond = std::ldexp(Wide(1), Limits::max_exponent);
   auto finite = [&](Wide value) { return std::clamp(value, -beyond, beyond); };
-  const int exponent =
-      want == 0 ? Limits::min_exponent - 1 : std::max(std::ilogb(finite(want)), Limits::min_exponent - 1);
+  const Wide size = std::max(std::fabs(finite(want)), Wide(floor));
+  const int exponent = size == 0 ? Limits::min_exponent - 1 : std::max(std::ilogb(size), Limits::min_exponent - 1);
   const Wide unit = std::ldexp(Wide(1), std::min(exponent, Limits::max_exponent - 1) - Limits::digits + 1);
   return static_cast<double>(std::fabs(finite(got) - finite(want)) / unit);
 }
 
 }  // namespace
 
-double UlpError(float got, double want) { return Error<float, double>(got, want); }
-double UlpError(double got, long double want) { return Error<double, long double>(got, want); }
+double UlpError(float got, double want, double floor) { return Error<float, double>(got, want, floor); }
+double UlpError(double got, long double want, double floor) { return Error<double, long double>(got, want, floor); }
 
 template <typename T>
 Evaluator<T>::Evaluator(const Function& function) : binary_(loop::Arity(function.op) == 2) {

@@ -29,8 +29,8 @@ class Evaluator {
 
 // Distance of `got` from `want` in units of the last place of T at `want`; 2^-149 (2^-1074) is the unit of subnormal
 // numbers, and infinity counts as the power of two that would follow the largest number. Infinite if one is NaN and the
-// other is not.
-double UlpError(float got, double want);
-double UlpError(double got, long double want);
+// other is not. Where |want| is below `floor`, the unit is that of the floor.
+double UlpError(float got, double want, double floor = 0);
+double UlpError(double got, long double want, double floor = 0);
 
 }  // namespace kiln::mathlib

@@ -6,7 +6,7 @@
 
 namespace kiln::mathlib {
 
-// Afterwards no kExp, kLog, kSin, kCos, kTanh, kErf, kRsqrt or kPow is left: only operations that code generation has.
+// Afterwards no function of mathlib (loop::IsFunction) is left: only operations that code generation has.
 // If there were any, the kernel is simplified too (loop/simplify.h), so that equal parts of several expansions are
 // shared: sin and cos of one value reduce it once. Near-linear. The kernel must be verified and stays so; Internal if a
 // definition is faulty. Test: expand_test.cc.

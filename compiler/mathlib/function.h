@@ -1,7 +1,8 @@
 // One record a function of nodes.def that mathlib defines: everything that is known of it.
 //
-// To add one: a line at the end of loop/nodes.def, a file in defs/ with its record, a line here and in function.cc, a
-// line in budgets/budgets.h. The tests cover it from then on. Coefficients come from golden/minimax.py.
+// To add one: a line at the end of loop/nodes.def, its value in loop/scalar.cc, a file in defs/ with its record, a line
+// here and in function.cc, a line in budgets/budgets.h and in budgets/measured.h, points in golden/golden.py. The tests
+// cover it from then on. Coefficients come from golden/minimax.py.
 #pragma once
 
 #include <span>
@@ -31,6 +32,26 @@ extern const Function kTanhFunction;
 extern const Function kErfFunction;
 extern const Function kRsqrtFunction;
 extern const Function kPowFunction;
+extern const Function kExp2Function;
+extern const Function kExpm1Function;
+extern const Function kLog2Function;
+extern const Function kLog10Function;
+extern const Function kLog1pFunction;
+extern const Function kTanFunction;
+extern const Function kAsinFunction;
+extern const Function kAcosFunction;
+extern const Function kAtanFunction;
+extern const Function kSinhFunction;
+extern const Function kCoshFunction;
+extern const Function kAsinhFunction;
+extern const Function kAcoshFunction;
+extern const Function kAtanhFunction;
+extern const Function kErfcFunction;
+extern const Function kErfinvFunction;
+extern const Function kLgammaFunction;
+extern const Function kDigammaFunction;
+extern const Function kAtan2Function;
+extern const Function kHypotFunction;
 
 std::span<const Function* const> AllFunctions();
 

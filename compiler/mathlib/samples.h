@@ -17,10 +17,10 @@ struct Worst {
 };
 
 // Bit patterns first, first + stride … below 2^32. For two operands the second is drawn: any bits, or such that the
-// result is finite.
-Worst<float> MeasureF32(const Function& function, uint32_t first, uint64_t stride);
+// result is finite. `floor` is UlpError's.
+Worst<float> MeasureF32(const Function& function, uint32_t first, uint64_t stride, double floor = 0);
 
 // `count` inputs drawn from `seed`: any bits, and ranges where functions are difficult.
-Worst<double> MeasureF64(const Function& function, uint64_t seed, uint64_t count);
+Worst<double> MeasureF64(const Function& function, uint64_t seed, uint64_t count, double floor = 0);
 
 }  // namespace kiln::mathlib

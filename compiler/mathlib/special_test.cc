@@ -94,6 +94,67 @@ TYPED_TEST(Special, OddFunctionsKeepZerosAndTinyArguments) {
   this->Expect(kErfFunction, -8 * this->tiny, -9 * this->tiny);
 }
 
+// Odd functions with derivative 1 at 0 keep zeros, and tiny arguments too.
+TYPED_TEST(Special, NewOddFunctionsKeepZerosAndTinyArguments) {
+  for (const Function* function : {&kExpm1Function, &kLog1pFunction, &kTanFunction, &kAsinFunction, &kAtanFunction,
+                                   &kSinhFunction, &kAsinhFunction, &kAtanhFunction}) {
+    for (TypeParam x : {TypeParam(0), -TypeParam(0), this->tiny, -this->tiny, this->least, -3 * this->least}) {
+      this->Expect(*function, x, x);
+    }
+  }
+  this->Expect(kErfinvFunction, -TypeParam(0), -TypeParam(0));
+}
+
+TYPED_TEST(Special, DomainsAndLimits) {
+  using T = TypeParam;
+  struct Case {
+    const Function* function;
+    T x, want;
+  };
+  const T inf = this->inf, nan = this->nan, most = this->most, pi_2 = static_cast<T>(M_PI_2), pi = static_cast<T>(M_PI);
+  const Case cases[] = {
+      {&kExp2Function, inf, inf},      {&kExp2Function, -inf, 0},       {&kExp2Function, 10, 1024},
+      {&kExpm1Function, inf, inf},     {&kExpm1Function, -inf, -1},     {&kExpm1Function, most, inf},
+      {&kLog2Function, 0, -inf},       {&kLog2Function, -1, nan},       {&kLog2Function, 1024, 10},
+      {&kLog2Function, inf, inf},      {&kLog10Function, 1000, 3},      {&kLog10Function, -T(0), -inf},
+      {&kLog10Function, -inf, nan},    {&kLog10Function, inf, inf},     {&kLog1pFunction, -1, -inf},
+      {&kLog1pFunction, -2, nan},      {&kLog1pFunction, inf, inf},     {&kLog1pFunction, -inf, nan},
+      {&kTanFunction, inf, nan},       {&kAsinFunction, 1, pi_2},       {&kAsinFunction, -1, -pi_2},
+      {&kAsinFunction, 2, nan},        {&kAcosFunction, 1, 0},          {&kAcosFunction, -1, pi},
+      {&kAcosFunction, -inf, nan},     {&kAcosFunction, 0, pi_2},       {&kAtanFunction, inf, pi_2},
+      {&kAtanFunction, -inf, -pi_2},   {&kSinhFunction, inf, inf},      {&kSinhFunction, -inf, -inf},
+      {&kSinhFunction, most, inf},     {&kCoshFunction, 0, 1},          {&kCoshFunction, -inf, inf},
+      {&kCoshFunction, -most, inf},    {&kAsinhFunction, inf, inf},     {&kAsinhFunction, -inf, -inf},
+      {&kAcoshFunction, 1, 0},         {&kAcoshFunction, T(0.5), nan},  {&kAcoshFunction, inf, inf},
+      {&kAcoshFunction, -inf, nan},    {&kAtanhFunction, 1, inf},       {&kAtanhFunction, -1, -inf},
+      {&kAtanhFunction, 2, nan},       {&kAtanhFunction, -inf, nan},    {&kErfcFunction, 0, 1},
+      {&kErfcFunction, inf, 0},        {&kErfcFunction, -inf, 2},       {&kErfinvFunction, 1, inf},
+      {&kErfinvFunction, -1, -inf},    {&kErfinvFunction, T(1.5), nan}, {&kErfinvFunction, inf, nan},
+      {&kLgammaFunction, 0, inf},      {&kLgammaFunction, -T(0), inf},  {&kLgammaFunction, 1, 0},
+      {&kLgammaFunction, 2, 0},        {&kLgammaFunction, -3, inf},     {&kLgammaFunction, inf, inf},
+      {&kLgammaFunction, -inf, inf},   {&kLgammaFunction, -most, inf},  {&kDigammaFunction, 0, -inf},
+      {&kDigammaFunction, -T(0), inf}, {&kDigammaFunction, -2, nan},    {&kDigammaFunction, inf, inf},
+      {&kDigammaFunction, -inf, nan},  {&kDigammaFunction, -most, nan},
+  };
+  for (const Case& c : cases) this->Expect(*c.function, c.x, c.want);
+}
+
+// Every pair of special operands, as Annex F has them: libm's answers.
+TYPED_TEST(Special, Atan2AndHypotOfEveryPair) {
+  using T = TypeParam;
+  const std::vector<T> values = {0,          -T(0),     1,          -1,          T(0.5),      3,          this->inf,
+                                 -this->inf, this->nan, this->tiny, -this->tiny, this->least, this->most, -this->most};
+  for (T x : values) {
+    for (T y : values) {
+      const T angle = this->Eval(kAtan2Function, x, y), length = this->Eval(kHypotFunction, x, y);
+      EXPECT_TRUE(this->Same(angle, std::atan2(x, y)) || (this->IsNear(angle, std::atan2(x, y)) && angle != 0))
+          << "atan2(" << x << ", " << y << ") is " << angle;
+      EXPECT_TRUE(this->Same(length, std::hypot(x, y)) || this->IsNear(length, std::hypot(x, y)))
+          << "hypot(" << x << ", " << y << ") is " << length;
+    }
+  }
+}
+
 TYPED_TEST(Special, SinAndCos) {
   this->Expect(kCosFunction, 0, 1);
   this->Expect(kCosFunction, this->tiny, 1);

@@ -5,8 +5,6 @@
 // Expr is rounded to it.
 #pragma once
 
-#include <limits>
-
 #include "compiler/loop/builder.h"
 
 namespace kiln {
@@ -55,6 +53,8 @@ inline Expr operator-(Expr x) { return x.Apply(loop::Op::kNeg); }
 
 inline Expr Exp(Expr x) { return x.Apply(loop::Op::kExp); }
 inline Expr Log(Expr x) { return x.Apply(loop::Op::kLog); }
+inline Expr Log1p(Expr x) { return x.Apply(loop::Op::kLog1p); }
+inline Expr Expm1(Expr x) { return x.Apply(loop::Op::kExpm1); }
 inline Expr Tanh(Expr x) { return x.Apply(loop::Op::kTanh); }
 inline Expr Erf(Expr x) { return x.Apply(loop::Op::kErf); }
 inline Expr Sqrt(Expr x) { return x.Apply(loop::Op::kSqrt); }
@@ -64,18 +64,6 @@ inline Expr Max(Expr x, Expr y) { return x.Apply(loop::Op::kMax, y); }
 // Bounds that are not NaN. A comparison rather than Max and Min: x's NaN stays, and of equal zeros x's own.
 inline Expr ClampBelow(Expr x, Expr low) { return (x < low).Select(low, x); }
 inline Expr ClampAbove(Expr x, Expr high) { return (high < x).Select(high, x); }
-// log(1 + x) and exp(x) - 1, accurate near 0: the rounding error of 1 + x (of exp) is divided out again (Higham,
-// Accuracy and Stability of Numerical Algorithms, section 1.14.1).
-inline Expr Log1p(Expr x) {
-  const Expr y = 1.0 + x, small = y - 1.0;
-  const Expr far = Log(y);
-  return (small == 0.0).Select(x, (y == y.Const(std::numeric_limits<double>::infinity())).Select(far, far * (x / small)));
-}
-inline Expr Expm1(Expr x) {
-  const Expr y = Exp(x), low = y - 1.0;
-  const Expr near = low * x / Log(y);
-  return (low == 0.0).Select(x, (low == -1.0).Select(low, (Abs(x) < 1.0).Select(near, low)));
-}
 inline Expr Fma(Expr x, Expr y, Expr z) { return x.Fma(y, z); }
 
 }  // namespace kiln

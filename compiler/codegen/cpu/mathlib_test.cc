@@ -9,13 +9,18 @@
 #include "compiler/loop/builder.h"
 #include "compiler/loop/scalar.h"
 #include "compiler/mathlib/expand.h"
+#include "compiler/mathlib/function.h"
 
 namespace kiln {
 namespace {
 
 using loop::Op;
 
-constexpr Op kFunctions[] = {Op::kExp, Op::kLog, Op::kSin, Op::kCos, Op::kTanh, Op::kErf, Op::kRsqrt, Op::kPow};
+std::vector<Op> Functions() {
+  std::vector<Op> ops;
+  for (const mathlib::Function* function : mathlib::AllFunctions()) ops.push_back(function->op);
+  return ops;
+}
 
 // All magnitudes, NaN and infinities among them.
 std::vector<uint8_t> AnyBits(size_t elements, size_t size, uint32_t seed) {
@@ -69,7 +74,7 @@ TEST_P(Mathlib, GeneratedCodeIsTheDefinition) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    All, Mathlib, testing::Combine(testing::ValuesIn(kFunctions), testing::Values(DType::kFloat32, DType::kFloat64)),
+    All, Mathlib, testing::Combine(testing::ValuesIn(Functions()), testing::Values(DType::kFloat32, DType::kFloat64)),
     [](const auto& info) {
       return std::string(loop::Name(std::get<0>(info.param))) + "_" + std::string(Name(std::get<1>(info.param)));
     });

@@ -1,57 +1,79 @@
-// log: x = m 2^k with m in [sqrt(1/2), sqrt(2)), log(x) = k ln(2) + log(m), the small terms added first.
+// log, log2, log10: x = m 2^k with m in [sqrt(1/2), sqrt(2)), log(x) = k ln(2) + log(m), the small terms added first.
+// log2 and log10 multiply log(m) by the factor between bases in two parts, so that k is not disturbed (as the C library
+// of FreeBSD does). log1p finds m and k from 1 + x rounded, and then m - 1 exactly from x.
 #include <cmath>
 #include <limits>
 
-#include "compiler/mathlib/defs/parts.h"
+#include "compiler/mathlib/defs/logs.h"
 #include "compiler/mathlib/function.h"
 
 namespace kiln::mathlib {
 namespace {
 
-// k ln(2) + f + small, where |k ln(2)| >= |f| or k = 0; ln(2) in two parts, the product of the first with k being
-// exact.
-Expr AddLn2(Expr k, double ln2_hi, double ln2_lo, Expr f, Expr small) {
-  const Double sum = FastTwoSum(k * ln2_hi, f);
-  return sum.hi + (sum.lo + Fma(k, ln2_lo, small));
+Expr Log(Expr x, Expr) {
+  const Double sum = SumLog(SplitLog(x));
+  return WithLogCases(x, sum.hi + sum.lo);
 }
 
-// `finite` is log(x) for positive finite x.
-Expr WithSpecialCases(Expr x, Expr finite) {
+// k step + (f + small) factor, each constant in two parts; k step.hi is exact.
+struct Parts {
+  double hi, lo;
+};
+Expr LogTo(Expr x, Parts step, Parts factor) {
+  const LogParts parts = SplitLog(x);
+  const Double log = FastTwoSum(parts.f, parts.small);
+  const Double product = Times(log, {x.Like(factor.hi), x.Like(factor.lo)});
+  const Double sum = FastTwoSum(parts.k * step.hi, product.hi);
+  const Expr lo = step.lo == 0 ? product.lo : Fma(parts.k, step.lo, product.lo);
+  return WithLogCases(x, sum.hi + (sum.lo + lo));
+}
+
+Expr Log2F32(Expr x, Expr) { return LogTo(x, {1, 0}, {0x1.715476p+0, 0x1.4ae0cp-26}); }
+Expr Log2F64(Expr x, Expr) { return LogTo(x, {1, 0}, {0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56}); }
+Expr Log10F32(Expr x, Expr) { return LogTo(x, {0x1.344p-2, 0x1.3509f8p-18}, {0x1.bcb7b2p-2, -0x1.5b235ep-27}); }
+Expr Log10F64(Expr x, Expr) {
+  return LogTo(x, {0x1.34413509f8p-2, -0x1.80433b83b532ap-44}, {0x1.bcb7b1526e50ep-2, 0x1.95355baaafad3p-57});
+}
+
+Expr Log1p(Expr x, Expr) {
+  const Double sum = SumLog(SplitLog1p(x));
   const double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
-  const Expr positive = Select(x < infinity, finite, x);
-  return Select(0.0 < x, positive, Select(x == 0.0, x.Like(-infinity), nan));
-}
-
-Expr LogF32(Expr x, Expr) {
-  const Split split = SplitExponent(x);
-  const Expr f = split.m - 1, f2 = f * f;
-  // minimax.py log.f32: error 2^-28.6
-  const Expr q = Polynomial(f, {0x1.555546p-2, -0x1.0000c8p-2, 0x1.99a6bp-3, -0x1.550a7ep-3, 0x1.22c9aep-3,
-                                -0x1.03583p-3, 0x1.f7cc38p-4, -0x1.a718d8p-4, 0x1.599ff6p-5});
-  const Expr small = f2 * Fma(f, q, -0.5);
-  return WithSpecialCases(x, AddLn2(split.k, 0x1.62e4p-1, 0x1.7f7d1cp-20, f, small));
-}
-
-Expr LogF64(Expr x, Expr) {
-  const Split split = SplitExponent(x);
-  // log(1 + f) = 2 atanh(s) for s = f / (2 + f); 2 s = f - f s, so that log(1 + f) = f - (f^2/2 - s (f^2/2 + s^2 q)).
-  const Expr f = split.m - 1, s = f / (f + 2), z = s * s, half = f * f * 0.5;
-  // minimax.py log.f64: error 2^-65.6
-  const Expr q =
-      Polynomial(z, {0x1.5555555555555p-1, 0x1.9999999999d11p-2, 0x1.24924924397f8p-2, 0x1.c71c724b66eb8p-3,
-                     0x1.745ce1c8ca111p-3, 0x1.3b20247f7dd5cp-3, 0x1.0f67445eb3271p-3, 0x1.0f0dd0f8ee086p-3});
-  const Expr small = Fma(s, Fma(z, q, half), -half);
-  return WithSpecialCases(x, AddLn2(split.k, 0x1.62e42feep-1, 0x1.a39ef35793c76p-33, f, small));
+  const Expr finite = Select(x == 0.0, x, sum.hi + sum.lo);  // keeps -0
+  return Select(-1.0 < x, Select(x < infinity, finite, x), Select(x == -1.0, x.Like(-infinity), nan));
 }
 
 }  // namespace
 
 const Function kLogFunction = {
     .op = loop::Op::kLog,
-    .f32 = LogF32,
-    .f64 = LogF64,
+    .f32 = Log,
+    .f64 = Log,
     .reference = [](double x, double) { return std::log(x); },
     .long_reference = [](long double x, long double) { return std::log(x); },
+};
+
+const Function kLog2Function = {
+    .op = loop::Op::kLog2,
+    .f32 = Log2F32,
+    .f64 = Log2F64,
+    .reference = [](double x, double) { return std::log2(x); },
+    .long_reference = [](long double x, long double) { return std::log2(x); },
+};
+
+const Function kLog10Function = {
+    .op = loop::Op::kLog10,
+    .f32 = Log10F32,
+    .f64 = Log10F64,
+    .reference = [](double x, double) { return std::log10(x); },
+    .long_reference = [](long double x, long double) { return std::log10(x); },
+};
+
+const Function kLog1pFunction = {
+    .op = loop::Op::kLog1p,
+    .f32 = Log1p,
+    .f64 = Log1p,
+    .reference = [](double x, double) { return std::log1p(x); },
+    .long_reference = [](long double x, long double) { return std::log1p(x); },
 };
 
 }  // namespace kiln::mathlib

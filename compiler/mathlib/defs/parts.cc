@@ -63,6 +63,24 @@ Reduced ReduceByLn2(Expr x) {
   return {n, Fma(n.value, is_f32 ? -kLn2LoF32 : -kLn2LoF64, r)};
 }
 
+Expr ReductionError(Expr x, const Reduced& reduced) {
+  const bool is_f32 = IsF32(x);
+  const Expr n = reduced.n.value, r = Fma(n, is_f32 ? -kLn2HiF32 : -kLn2HiF64, x);  // exact
+  return Fma(n, is_f32 ? -kLn2LoF32 : -kLn2LoF64, r - reduced.r);
+}
+
+Expr Expm1OfReduced(Expr r, Expr r_error) {
+  // minimax.py expm1.f32, expm1.f64: errors 2^-29, 2^-61
+  const Expr q =
+      IsF32(r)
+          ? Polynomial(r, {0x1p-1, 0x1.555542p-3, 0x1.55553p-5, 0x1.112d6ep-7, 0x1.6ceec6p-10, 0x1.7ac8d2p-13})
+          : Polynomial(r, {0x1p-1, 0x1.5555555555555p-3, 0x1.5555555555556p-5, 0x1.111111111139cp-7,
+                           0x1.6c16c16c16f71p-10, 0x1.a01a019eb4271p-13, 0x1.a01a019fc0fe6p-16, 0x1.71de3edd32312p-19,
+                           0x1.27e4ef6fb91bcp-22, 0x1.ae597e49df681p-26, 0x1.1f4e3037555acp-29, 0x1.670d5957ff949p-33});
+  const Expr square = r * r;
+  return r + Fma(square, q, Fma(r_error, Fma(square, q, r), r_error));
+}
+
 Double TwoSum(Expr a, Expr b) {
   const Expr sum = a + b;
   const Expr b_part = sum - a;
@@ -77,6 +95,11 @@ Double FastTwoSum(Expr a, Expr b) {
 Double TwoProduct(Expr a, Expr b) {
   const Expr product = a * b;
   return {product, Fma(a, b, -product)};
+}
+
+Double Times(Double a, Double b) {
+  const Double product = TwoProduct(a.hi, b.hi);
+  return {product.hi, product.lo + Fma(a.hi, b.lo, a.lo * b.hi)};
 }
 
 }  // namespace kiln::mathlib

@@ -13,6 +13,7 @@ struct Format {
   double magic;  // 1.5 * 2^mantissa: x + magic holds round(x) in its low bits, for |x| < 2^(mantissa - 1)
 };
 const Format& FormatOf(Expr x);
+inline bool IsF32(Expr x) { return x.type() == DType::kFloat32; }
 
 // round(x), and x + magic, whose low bits are that integer in two's complement.
 struct Rounded {
@@ -42,6 +43,11 @@ struct Reduced {
   Expr r;
 };
 Reduced ReduceByLn2(Expr x);
+// What reduced.r is short of.
+Expr ReductionError(Expr x, const Reduced& reduced);
+
+// e^r - 1 for |r| <= ln(2)/2, with a small relative error, given r + r_error.
+Expr Expm1OfReduced(Expr r, Expr r_error);
 
 // A value and its rounding error, value + error being exact or nearly so.
 struct Double {
@@ -51,5 +57,6 @@ struct Double {
 Double TwoSum(Expr a, Expr b);      // exact
 Double FastTwoSum(Expr a, Expr b);  // exact for |a| >= |b| or a = 0
 Double TwoProduct(Expr a, Expr b);  // exact but for underflow
+Double Times(Double a, Double b);   // nearly exact
 
 }  // namespace kiln::mathlib

@@ -25,7 +25,7 @@ Expr WithSpecialCases(Expr x, Expr y, Expr magnitude) {
 }
 
 // log2(x) for x >= 0 and NaN, from the value for positive finite x.
-Expr WithLogCases(Expr x, Expr finite) {
+Expr WithLogLimits(Expr x, Expr finite) {
   return Select(x == 0.0, x.Like(-kInfinity), Select(x < kInfinity, finite, x));
 }
 
@@ -38,7 +38,7 @@ Expr PowF32(Expr x32, Expr y32) {
   const Expr q = Polynomial(
       z, {0x1.555555561e2dp-1, 0x1.999996a98ed5ap-2, 0x1.249411ce39a3dp-2, 0x1.c62b202a179aep-3, 0x1.9114da840d7dbp-3});
   const Expr log2 = Fma(Fma(s * z, q, s + s), 0x1.71547652b82fep+0, split.k);
-  const Expr exponent = Max(Min(y * WithLogCases(x, log2), 160), -160);
+  const Expr exponent = Max(Min(y * WithLogLimits(x, log2), 160), -160);
   const Rounded n = RoundByMagic(exponent);
   const Expr r = exponent - n.value;
   // minimax.py exp2.pow32: error 2^-34.3
@@ -46,11 +46,6 @@ Expr PowF32(Expr x32, Expr y32) {
                                 0x1.5d8723abde1f1p-10, 0x1.445e6a560cabbp-13, 0x1.00f1323e93ff1p-16});
   const Expr magnitude = Cast(DType::kFloat32, Fma(r, p, 1.0) * PowerOfTwo(n.shifted));
   return WithSpecialCases(x32, y32, magnitude);
-}
-
-Double Times(Double a, Double b) {
-  const Double product = TwoProduct(a.hi, b.hi);
-  return {product.hi, product.lo + Fma(a.hi, b.lo, a.lo * b.hi)};
 }
 
 // log2(x) for positive finite x, with a relative error of some 2^-65.
@@ -79,7 +74,7 @@ Double Log2(Expr x) {
 Expr PowF64(Expr x, Expr y) {
   const Expr magnitude = Abs(x);
   const Double log2 = Log2(magnitude);
-  const Double product = TwoProduct(y, WithLogCases(magnitude, log2.hi));
+  const Double product = TwoProduct(y, WithLogLimits(magnitude, log2.hi));
   const double limit = 1100;
   const Expr exponent = Max(Min(product.hi, limit), -limit);
   const Rounded n = RoundByMagic(exponent);

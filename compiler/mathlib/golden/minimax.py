@@ -5,7 +5,8 @@
 
 A fit is sum(c[k] * x**p[k]) for a function g on an interval, with the largest weighted error |w(x) (fit(x) - g(x))| least: Remez's
 exchange on a grid. Then coefficients are rounded to the format one by one, the lowest power first, and after each the others are
-fitted again, so that later ones make up for earlier ones' rounding (a poor man's fpminimax).
+fitted again, so that later ones make up for earlier ones' rounding (a poor man's fpminimax); unless rounding all at once does no
+harm, or less.
 """
 
 import struct
@@ -81,19 +82,29 @@ def alternating(errors, count):
     return peaks if len(peaks) == count else None
 
 
-def fit(g, w, interval, powers, fmt, free=0):
-    """Rounded coefficients and the weighted error that is left; the last `free` ones are rounded together."""
+def fit(g, w, interval, powers, fmt):
+    """Rounded coefficients and the weighted error that is left."""
     a, b = (mpf(end) for end in interval)
     xs = [x for x in grid(a, b) if abs(x) > (b - a) * mpf("1e-7")]  # g may be 0/0 at 0
     gs = [g(x) for x in xs]
     ws = [w(x) for x in xs]
+    unrounded, least = remez(xs, gs, ws, powers)
+    together = [round_to(c, fmt) for c in unrounded]
+    error = error_of(together, powers, xs, gs, ws)
+    if error < least * mpf("1.1"):
+        return together, error
     fixed = []
     for k in range(len(powers)):
         rest = [gg - sum(c * x**p for c, p in zip(fixed, powers)) for x, gg in zip(xs, gs)]
         coefficients, _ = remez(xs, rest, ws, powers[k:])
         fixed.append(round_to(coefficients[0], fmt))
-    error = max(abs(w_ * (sum(c * x**p for c, p in zip(fixed, powers)) - g_)) for x, g_, w_ in zip(xs, gs, ws))
-    return fixed, error
+    return min((together, error), (fixed, error_of(fixed, powers, xs, gs, ws)), key=lambda result: result[1])
+
+
+def error_of(coefficients, powers, xs, gs, ws):
+    """The largest weighted error."""
+    values = (sum(c * x**p for c, p in zip(coefficients, powers)) for x in xs)
+    return max(abs(w * (value - g)) for value, g, w in zip(values, gs, ws))
 
 
 def expm1_over_square(x):
@@ -160,6 +171,77 @@ def exp2_rest(x):
     return mpmath.expm1(x * mpmath.log(2)) / x
 
 
+def atan_rest(z):
+    """(atan(x) - x) / x^3 for z = x^2."""
+    x = mpmath.sqrt(z)
+    return (mpmath.atan(x) - x) / x**3
+
+
+def asin_rest(z):
+    """(asin(x) - x) / x^3 for z = x^2."""
+    x = mpmath.sqrt(z)
+    return (mpmath.asin(x) - x) / x**3
+
+
+def sinh_rest(z):
+    """(sinh(x) - x) / x^3 for z = x^2."""
+    x = mpmath.sqrt(z)
+    return (mpmath.sinh(x) - x) / x**3
+
+
+def scaled_erfc(t, k):
+    """(1 + 2 x) e^(x^2) erfc(x) for t = (x - k) / (x + k), so x = k (1 + t) / (1 - t); 2 / sqrt(pi) at t = 1."""
+    if 1 - t < mpf("1e-9"):
+        return 2 / mpmath.sqrt(mpmath.pi)
+    x = k * (1 + t) / (1 - t)
+    if x > 1000:
+        return (1 + 2 * x) / (x * mpmath.sqrt(mpmath.pi)) * (1 - 1 / (2 * x * x) + 3 / (4 * x**4))
+    return (1 + 2 * x) * mpmath.exp(x * x) * mpmath.erfc(x)
+
+
+def erfinv_over_x(w):
+    """erfinv(x) / x for w = -log(1 - x^2)."""
+    if w < mpf("1e-30"):
+        return mpmath.sqrt(mpmath.pi) / 2
+    x = mpmath.sqrt(-mpmath.expm1(-w))
+    # Newton on log(erfc), which is nearly a parabola; 1 - x is exp(-w) / (1 + x).
+    target = mpmath.log(mpmath.exp(-w) / (1 + x))
+    y = mpmath.sqrt(w) if w > 4 else x * mpmath.sqrt(mpmath.pi) / 2
+    for _ in range(60):
+        e = mpmath.erfc(y)
+        step = (mpmath.log(e) - target) * e * mpmath.sqrt(mpmath.pi) / 2 * mpmath.exp(y * y)
+        y += step
+        if abs(step) < mpf("1e-45") * y:
+            break
+    return y / x
+
+
+def erfinv_tail(s):
+    """The same for s = sqrt(w)."""
+    return erfinv_over_x(s * s)
+
+
+def loggamma_rest(u):
+    """log(gamma(2 + u)) / u."""
+    return mpmath.loggamma(2 + u) / u
+
+
+def stirling_rest(w):
+    """z (log(gamma(z)) - (z - 1/2) log(z) + z - log(2 pi) / 2) for w = 1 / z^2."""
+    z = 1 / mpmath.sqrt(w)
+    if z > 300:
+        return mpf(1) / 12 - w / 360 + w * w / 1260
+    return z * (mpmath.loggamma(z) - (z - mpf("0.5")) * mpmath.log(z) + z - mpmath.log(2 * mpmath.pi) / 2)
+
+
+def digamma_rest(w):
+    """z^2 (log(z) - 1 / (2 z) - digamma(z)) for w = 1 / z^2."""
+    z = 1 / mpmath.sqrt(w)
+    if z > 300:
+        return mpf(1) / 12 - w / 120 + w * w / 252
+    return z * z * (mpmath.log(z) - 1 / (2 * z) - mpmath.digamma(z))
+
+
 LN2_2 = mpmath.log(2) / 2
 S_MAX = (mpmath.sqrt(2) - 1) / (mpmath.sqrt(2) + 1)  # of log's s = (m - 1) / (m + 1)
 R_MAX = mpmath.pi / 4 * mpf("1.0001")
@@ -172,6 +254,8 @@ FITS = {
     # e^r - 1 = r + r^2 q(r), relative to r.
     "expm1.f32": (expm1_over_square, lambda x: abs(x), (-LN2_2, LN2_2), range(6), "f32"),
     "expm1.f64": (expm1_over_square, lambda x: abs(x), (-LN2_2, LN2_2), range(12), "f64"),
+    # 2^r = 1 + r q(r).
+    "exp2.f32": (exp2_rest, lambda x: abs(x), (-0.5, 0.5), range(6), "f32"),
     # log(1 + f) = f - f^2/2 + f^3 q(f), relative to f.
     "log.f32": (log1p_rest, lambda f: f * f, (mpmath.sqrt(2) / 2 - 1, mpmath.sqrt(2) - 1), range(9), "f32"),
     # 2 atanh(s) = 2 s + s^3 q(s^2).
@@ -182,6 +266,15 @@ FITS = {
     # tanh(x) = x + x^3 q(x^2) near 0.
     "tanh.f32.near": (tanh_rest, lambda z: z, (0, mpf("0.75") ** 2), range(6), "f32"),
     "tanh.f64.near": (tanh_rest, lambda z: z, (0, mpf("0.75") ** 2), range(12), "f64"),
+    # sinh(x) = x + x^3 q(x^2) near 0.
+    "sinh.f32": (sinh_rest, lambda z: z, (0, 1), range(4), "f32"),
+    "sinh.f64": (sinh_rest, lambda z: z, (0, 1), range(7), "f64"),
+    # atan(x) = x + x^3 q(x^2) up to tan(pi/8).
+    "atan.f32": (atan_rest, lambda z: z, (0, mpmath.tan(mpmath.pi / 8) ** 2), range(5), "f32"),
+    "atan.f64": (atan_rest, lambda z: z, (0, mpmath.tan(mpmath.pi / 8) ** 2), range(11), "f64"),
+    # asin(x) = x + x^3 q(x^2) up to 1/2.
+    "asin.f32": (asin_rest, lambda z: z, (0, mpf("0.25")), range(6), "f32"),
+    "asin.f64": (asin_rest, lambda z: z, (0, mpf("0.25")), range(12), "f64"),
     # pow: 2 atanh(s) = 2 s + 2/3 s^3 + s^5 q(s^2), 2^r = 1 + r q(r).
     "log.pow64": (atanh_rest2, lambda z: z * z, (0, S_MAX**2), range(7), "f64"),
     "exp2.pow64": (exp2_rest, lambda x: abs(x), (-0.5, 0.5), range(12), "f64"),
@@ -192,6 +285,22 @@ FITS = {
     "cos.f32": (cos_rest, lambda z: z**2, (0, R_MAX**2), range(4), "f64"),
     "log.pow32": (atanh_rest, lambda z: z, (0, S_MAX**2), range(5), "f64"),
     "exp2.pow32": (exp2_rest, lambda x: abs(x), (-0.5, 0.5), range(7), "f64"),
+    # (1 + 2 x) e^(x^2) erfc(x) for x >= 0, by (x - k) / (x + k).
+    "erfc.f32": (lambda t: scaled_erfc(t, 2), lambda t: 1 / scaled_erfc(t, 2), (-1, mpf("0.68")), range(12), "f64"),
+    "erfc.f64": (lambda t: scaled_erfc(t, 4), lambda t: 1 / scaled_erfc(t, 4), (-1, mpf("0.76")), range(25), "f64"),
+    # erfinv(x) = x q(w - c) for w = -log(1 - x^2), x q(sqrt(w) - c) further out; c is the middle of the interval.
+    "erfinv.f32.near": (lambda v: erfinv_over_x(v + 2.5), lambda v: 1, (-2.5, 2.5), range(12), "f64"),
+    "erfinv.f32.far": (lambda v: erfinv_tail(v + 3.125), lambda v: 1 / (v + 3.125), (-0.9, 0.9), range(12), "f64"),
+    "erfinv.f64.near": (lambda v: erfinv_over_x(v + 3.125), lambda v: 1, (-3.125, 3.125), range(26), "f64"),
+    "erfinv.f64.far": (lambda v: erfinv_tail(v + 4.25), lambda v: 1 / (v + 4.25), (-1.76, 1.8), range(30), "f64"),
+    # log(gamma(2 + u)) = u q(u); log(gamma(z)) = (z - 1/2) log(z) - z + log(2 pi) / 2 + q(1 / z^2) / z.
+    "lgamma.f32": (loggamma_rest, lambda u: 1, (-0.5, 0.5), range(12), "f64"),
+    "lgamma.f64": (loggamma_rest, lambda u: 1, (-0.5, 0.5), range(18), "f64"),
+    "stirling.f32": (stirling_rest, lambda w: mpmath.sqrt(w), (0, mpf(1) / 49), range(3), "f64"),
+    "stirling.f64": (stirling_rest, lambda w: mpmath.sqrt(w), (0, mpf(1) / 49), range(7), "f64"),
+    # digamma(z) = log(z) - 1 / (2 z) - q(1 / z^2) / z^2.
+    "digamma.f32": (digamma_rest, lambda w: w, (0, mpf(1) / 64), range(3), "f64"),
+    "digamma.f64": (digamma_rest, lambda w: w, (0, mpf(1) / 64), range(7), "f64"),
     # erf(x) = x + x q(x^2) near 0; erf(t) = 1 - exp(-(t + t q(t))) further out.
     "erf.f32.near": (erf_rest, lambda z: 1 / (1 + erf_rest(z)), (0, mpf("0.927734375") ** 2), range(7), "f32"),
     "erf.f32.far": (erfc_exponent, erf_far_weight, (mpf("0.927734375"), mpf("3.95")), range(7), "f32"),

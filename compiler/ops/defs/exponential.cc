@@ -178,4 +178,37 @@ KILN_OP(erf) = {
     .budget = {.ulp = 2},
 };
 
+KILN_OP(exp2) = {
+    .schema = "exp2(Tensor self) -> Tensor",
+    .torch = {"aten.exp2.default", "aten.special_exp2.default"},
+    .promote = Promote::kIntToFloat,
+    .shape = ElementwiseShape,
+    .lower = Unary<loop::Op::kExp2>,
+    .ref = [](const RefArgs& x) { return std::exp2(x[0]); },
+    .samples = {{-20, 20}, {-160, 160}, {-1, 1, true}},
+    .budget = {.ulp = 2},
+};
+
+KILN_OP(log2) = {
+    .schema = "log2(Tensor self) -> Tensor",
+    .torch = {"aten.log2.default"},
+    .promote = Promote::kIntToFloat,
+    .shape = ElementwiseShape,
+    .lower = Unary<loop::Op::kLog2>,
+    .ref = [](const RefArgs& x) { return std::log2(x[0]); },
+    .samples = {{0, 2}, {0, 1e6}, {-1, 1, true}},
+    .budget = {.ulp = 2},
+};
+
+KILN_OP(log10) = {
+    .schema = "log10(Tensor self) -> Tensor",
+    .torch = {"aten.log10.default"},
+    .promote = Promote::kIntToFloat,
+    .shape = ElementwiseShape,
+    .lower = Unary<loop::Op::kLog10>,
+    .ref = [](const RefArgs& x) { return std::log10(x[0]); },
+    .samples = {{0, 2}, {0, 1e6}, {-1, 1, true}},
+    .budget = {.ulp = 2},
+};
+
 }  // namespace kiln
