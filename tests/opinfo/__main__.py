@@ -16,6 +16,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from kiln.testing import Daemon, binary
 
@@ -24,6 +25,7 @@ from tests.opinfo.rows import CRASHED, FALLBACK, WRONG, harness_digest
 from tests.opinfo.samples import DTYPES, supported
 
 _BAD = (WRONG, CRASHED)
+_SAVE_SECONDS = 10
 
 
 def main() -> int:
@@ -33,7 +35,7 @@ def main() -> int:
     unknown = [name for name in names if name not in ops]
     if unknown:
         sys.exit(f"no such operators: {', '.join(unknown)}")
-    rows = {} if options.fresh else table.load()
+    rows = table.load()
     stamp = Stamp()
     keys = [(n, d) for n in names for d in options.dtypes.split(",") if supported(ops[n], d)]
     if not (options.all or options.ops):
@@ -41,18 +43,18 @@ def main() -> int:
     keys = keys[options.part[0] :: options.part[1]]
     daemon = Daemon("--workers", "1")
     daemon.start()
-    start = time.monotonic()
+    start = saved = time.monotonic()
 
-    def done(key: table.Key, row: dict[str, object]) -> None:
+    def done(key: table.Key, row: dict[str, Any]) -> None:
+        nonlocal saved
         rows[key] = row
         stamp.add(key)
         if options.verbose or row["verdict"] in (*_BAD, FALLBACK):
-            print(f"{key[0]} {key[1]}: {row['verdict']} {', '.join(row['external'])} {row['reason']}", flush=True)
-        if not options.no_save and time.monotonic() - done.saved > 10:
+            print(f"{' '.join(key)}: {row['verdict']} {', '.join(row['external'])} {row['reason']}", flush=True)
+        if not options.no_save and time.monotonic() - saved > _SAVE_SECONDS:
             _save(rows, keys)
-            done.saved = time.monotonic()
+            saved = time.monotonic()
 
-    done.saved = start
     try:
         table.run(keys, {} if options.all else rows, done, daemon, table.listed_ops(daemon))
     finally:
@@ -61,15 +63,14 @@ def main() -> int:
         stamp.save()
         daemon.close()
     print(f"{len(keys)} rows in {time.monotonic() - start:.0f} s")
-    for verdict, count in Counter(rows[key]["verdict"] for key in rows).most_common():
+    for verdict, count in Counter(row["verdict"] for row in rows.values()).most_common():
         print(f"{count:6} {verdict}")
     return any(rows[key]["verdict"] in _BAD for key in keys)
 
 
 def _save(rows: table.Rows, keys: list[table.Key]) -> None:
     """Other processes' rows stay."""
-    made = {key: rows[key] for key in keys if key in rows}
-    table.save(table.load() | made)
+    table.save(table.load() | {key: rows[key] for key in keys if key in rows})
 
 
 class Stamp:
@@ -99,7 +100,6 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--ops", help="names, comma separated")
     parser.add_argument("--dtypes", default=",".join(DTYPES))
     parser.add_argument("--all", action="store_true", help="judge every row again")
-    parser.add_argument("--fresh", action="store_true", help="forget the table's other rows")
     parser.add_argument("--no-save", action="store_true", help="leave results.jsonl alone")
     parser.add_argument("--verbose", "-v", action="store_true", help="print every row")
     parser.add_argument("--part", type=lambda s: tuple(map(int, s.split("/"))), default=(0, 1), metavar="I/N",

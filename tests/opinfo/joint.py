@@ -19,6 +19,7 @@ from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 Results = list[Tensor]
+Layouts = set[tuple[torch.Size, tuple[int, ...]]]  # sizes and strides
 
 
 class NotCounted(Exception):
@@ -37,6 +38,25 @@ class Served:
     launches: int
     external: list[str]
     ops: set[str]
+    layouts: Layouts  # of the captured outputs
+
+
+class _Watched(_Unit):
+    """Remembers sizes and strides of what the captured graphs give."""
+
+    layouts: Layouts
+
+    def compile_joint(self, gm: Any, *args: Any, **how: Any) -> Any:
+        self._look_at(gm)
+        return super().compile_joint(gm, *args, **how)
+
+    def compile_inference(self, gm: Any, *args: Any) -> Any:
+        self._look_at(gm)
+        return super().compile_inference(gm, *args)
+
+    def _look_at(self, gm: Any) -> None:
+        outputs = [n.meta.get("val") for n in gm.graph.output_node().all_input_nodes]
+        self.layouts = {(v.shape, v.stride()) for v in outputs if isinstance(v, Tensor)}
 
 
 class Compiler:
@@ -70,7 +90,8 @@ class Compiler:
         """`call` of the compiled f, and what was served for it. Unchanged where its digest is among `known`."""
         self._graphs, self._ops, self._known = [], set(), known
         kiln.reset()
-        unit = _Unit(self._options, EntryState((), tuple(a.requires_grad for a in args), global_state()))
+        unit = _Watched(self._options, EntryState((), tuple(a.requires_grad for a in args), global_state()))
+        unit.layouts = set()
         with tracing(TracingContext(FakeTensorMode())):
             compiled = aot_function(
                 f,
@@ -84,7 +105,7 @@ class Compiler:
             result = call(compiled)
             if is_random(self._ops):  # tracing may have drawn too: again, from the start
                 result = call(compiled)
-        return result, self._served()
+        return result, self._served(unit.layouts)
 
     @staticmethod
     def run_as_traced(f: Callable[..., Results], call: Callable[..., Any]) -> Any:
@@ -100,9 +121,9 @@ class Compiler:
             digest.update(hashlib.sha256(part).digest())
         return digest.hexdigest()[:12]
 
-    def _served(self) -> Served:
+    def _served(self, layouts: Layouts) -> Served:
         external = sorted({op for g in counters.graphs() for op in g.external_calls})
-        return Served(self._digest(), sum(g.launches for g in counters.graphs()), external, set(self._ops))
+        return Served(self._digest(), sum(g.launches for g in counters.graphs()), external, set(self._ops), layouts)
 
 
 def is_random(ops: set[str]) -> bool:

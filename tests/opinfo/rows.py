@@ -13,10 +13,9 @@ import torch
 from kiln.errors import KilnError
 from kiln.options import Options
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests import judge
-from tests.opinfo.joint import Compiler, NotCounted, Served, Unchanged, is_random, values_and_gradients
+from tests.opinfo.joint import Compiler, Layouts, NotCounted, Served, Unchanged, is_random, values_and_gradients
 from tests.opinfo.samples import Sample, samples_of, seed
 
 # Verdicts, from good to bad: all work in generated kernels; some of it in external calls; all of it there; nothing but
@@ -162,28 +161,23 @@ class Runner:
         row = Row(name_of(op), dtype, _verdict(served), [served.digest], len(samples), served.launches)
         row.external = served.external
         exact = None if dtype == "f64" or is_random(served.ops) else _exact(batch)
-        complaints = _compare(row, [*values, *gradients], self._references(batch, start), exact)
+        actual: Results = [*values, *gradients]
+        complaints = _compare(row, actual, self._references(batch, start, actual, served.layouts), exact)
         if complaints:
             row.verdict, row.reason = WRONG, complaints[0]
         return row
 
-    def _references(self, batch: Batch, start: int) -> Iterator[Results]:
+    def _references(self, batch: Batch, start: int, actual: Results, layouts: Layouts) -> Iterator[Results]:
         """Answers that each result may agree with, the best first: eager's; those of AOTAutograd's trace, which may
-        draw other random numbers and have other strides; and those of eager's kernels for contiguous operands, where
-        kernels for others round on the way."""
+        draw other random numbers and, by torch's meta functions, have other strides; and those of eager's kernels for
+        contiguous operands, where kernels for others round on the way."""
         args = batch.fresh()
         yield _seeded(start, lambda: _all(batch.f, args))
         traced = self._compiler.run_as_traced(batch.f, lambda f: _seeded(start, lambda: _all(f, args)))
         yield traced
-        mode = FakeTensorMode()
-        fakes = [mode.from_tensor(a) for a in args]
-        with mode:
-            layouts = _all(batch.f, fakes)
-        yield _laid_out(traced, layouts)
+        yield _laid_out(traced, actual, layouts)
         packed = [a.detach().clone(memory_format=torch.contiguous_format).requires_grad_(a.requires_grad) for a in args]
-        plain = _seeded(start, lambda: _all(batch.f, packed))
-        yield _laid_out(plain, traced)
-        yield _laid_out(plain, layouts)
+        yield _laid_out(_laid_out(_seeded(start, lambda: _all(batch.f, packed)), traced), actual, layouts)
 
 
 def _all(f: Callable[..., list[Tensor]], args: list[Tensor]) -> Results:
@@ -191,12 +185,25 @@ def _all(f: Callable[..., list[Tensor]], args: list[Tensor]) -> Results:
     return [*values, *gradients]
 
 
-def _laid_out(results: Results, like: Results) -> Results:
-    """Results with the strides of others."""
+def _laid_out(results: Results, like: Results, layouts: Layouts | None = None) -> Results:
+    """Results with the strides of others, where those are among `layouts`."""
     return [
-        torch.empty_strided(x.shape, x.stride(), dtype=r.dtype).copy_(r) if r is not None and x is not None else r
+        _restrided(r, x.stride())
+        if r is not None and x is not None and (layouts is None or (x.shape, x.stride()) in layouts)
+        else r
         for r, x in zip(results, like, strict=True)
     ]
+
+
+def _restrided(t: Tensor, strides: tuple[int, ...]) -> Tensor:
+    """The same elements in another layout, which may have several in one place."""
+    if t.numel() == 0:
+        return torch.empty_strided(t.shape, strides, dtype=t.dtype)
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(t.shape, strides, strict=True))
+    places = torch.arange(extent).as_strided(t.shape, strides)
+    storage = torch.zeros(extent, dtype=t.dtype)
+    storage[places.reshape(-1)] = t.reshape(-1)
+    return storage.as_strided(t.shape, strides)
 
 
 def _exact(batch: Batch) -> Results | None:
