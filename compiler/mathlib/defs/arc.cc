@@ -46,7 +46,7 @@ Expr Atan(Expr x, Expr) {
   const Expr middle = kTanPi8 < magnitude, far = 2.4142137 < magnitude;
   const Expr one = x.Like(1);
   const Expr a = Select(far, -one, Select(middle, magnitude - 1, magnitude));
-  const Expr b = Select(far, magnitude, Select(middle, magnitude + 1, one));
+  const Expr b = Select(far, Min(magnitude, 0x1p100), Select(middle, magnitude + 1, one));
   const Expr count = Select(far, one + one, Select(middle, one, 0));
   return Copysign(SumOfAngles(count, a, b, one), x);  // of -0 too
 }
@@ -63,7 +63,7 @@ Expr Atan2(Expr y, Expr x) {
   // Scaled so that sums are finite and what cancels is no subnormal number.
   const Expr scale = Select(larger < (is_f32 ? 0x1p-60 : 0x1p-900), one.Like(is_f32 ? 0x1p60 : 0x1p100),
                             Select((is_f32 ? 0x1p100 : 0x1p1000) < larger, one.Like(0.25), one));
-  const Expr bounded = Select((larger == infinity) | (larger == 0.0), one, larger * scale);
+  const Expr bounded = Select((larger == infinity) | (larger == 0.0), one, larger) * scale;
   const Expr least = limit * scale;
   const Expr middle = bounded * kTanPi8 < least;
   const Expr a = Select(middle, least - bounded, least), b = Select(middle, least + bounded, bounded);
