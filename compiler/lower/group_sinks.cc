@@ -48,7 +48,7 @@ Sym GroupLowering::KeptPosition() {
 }
 
 // Chunks are long enough to be worth a thread's while, whole vectors where they are along the vector axis, and not too
-// many. They depend on sizes alone: the same in both kernels, and for any number of threads.
+// many. They depend on sizes alone: the same in both kernels, for any number of threads, whatever else is computed.
 void GroupLowering::CountChunks() {
   Sym length = syms_.Const(1), rest = syms_.Const(1);
   std::vector<int> loop_dim;
@@ -64,8 +64,7 @@ void GroupLowering::CountChunks() {
   } else {
     rest = syms_.Max(NumKept(), syms_.Const(1));
   }
-  const auto nodes = static_cast<int64_t>(group_.nodes.size());
-  const Sym work = syms_.Const(std::max<int64_t>(1, schedule_.grain_work / nodes));
+  const Sym work = syms_.Const(schedule_.chunk_points);
   length = syms_.Max(syms_.CeilDiv(extent, syms_.Const(schedule_.max_chunks)), syms_.CeilDiv(work, rest));
   if (inside) {
     const Sym round = syms_.Const(int64_t{schedule_.width} * schedule_.accumulators);

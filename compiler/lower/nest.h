@@ -39,8 +39,9 @@ struct Schedule {
   Sink sink = Sink::kNone;
   uint32_t width = 1;
   uint32_t accumulators = 1;
-  int64_t block = 0;           // iterations of the vector axis in one parallel step; 0: all of them
-  int64_t grain_work = 32768;  // element operations a thread should get at least; a chunk too
+  int64_t block = 0;             // iterations of the vector axis in one parallel step; 0: all of them
+  int64_t grain_work = 32768;    // element operations a thread should get at least
+  int64_t chunk_points = 16384;  // points a chunk should have at least
   int64_t max_chunks = 64;
   int tiled = -1;  // loop dim; -1: no tiles
   int64_t tile = 32;
