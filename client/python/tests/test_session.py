@@ -140,13 +140,14 @@ def test_refusals_are_not_retried_and_name_the_node(play: Any) -> None:
 
 def test_silence_is_not_waited_for_again_for_a_while(play: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     extension = play(RpcError("DEADLINE_EXCEEDED", "no answer"))
+    now = time.monotonic()
+    monkeypatch.setattr(session.time, "monotonic", lambda: now)
     with pytest.raises(kiln.ServerError, match="host:1 did not answer in"):
         _compile()
     with pytest.raises(kiln.ServerError, match="asked again in 30 s"):
         _compile()
     assert extension.calls == ["connect host:1", "capabilities"]
-    later = time.monotonic() + session.PAUSE_SECONDS + 1
-    monkeypatch.setattr(session.time, "monotonic", lambda: later)
+    now += session.PAUSE_SECONDS + 1
     _compile()
     assert extension.calls[2:] == ["capabilities", "compile"]
 
