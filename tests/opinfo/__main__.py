@@ -53,6 +53,7 @@ def main() -> int:
             print(f"{' '.join(key)}: {row['verdict']} {', '.join(row['external'])} {row['reason']}", flush=True)
         if not options.no_save and time.monotonic() - saved > _SAVE_SECONDS:
             _save(rows, keys)
+            stamp.save()
             saved = time.monotonic()
 
     try:
