@@ -83,7 +83,7 @@ template <Op op, typename T>
 StepFn ChooseTyped() {
   if constexpr (op == Op::kSelect) return RunSelect<T>;
   if constexpr (op == Op::kLt || op == Op::kLe || op == Op::kEq || op == Op::kNe) return RunCompare<op, T>;
-  if constexpr (op < Op::kAdd || op >= Op::kExp) return nullptr;
+  if constexpr (op < Op::kAdd || IsFunction(op)) return nullptr;
   static const bool avx2 = HasAvx2();
   return avx2 ? RunComputeAvx2<op, T> : RunCompute<op, T>;
 }

@@ -165,7 +165,7 @@ uint64_t EvalTyped(const uint64_t args[3]) {
     return args[0] ? args[1] : args[2];
   } else if constexpr (kIsCompare) {
     return Compare<op, T>(FromBits<T>(args[0]), FromBits<T>(args[1]));
-  } else if constexpr (op >= Op::kExp) {
+  } else if constexpr (IsFunction(op)) {
     if constexpr (internal::kIsFloat<T>) return EvalMath<T>(op, FromBits<T>(args[0]), FromBits<T>(args[1]));
     return 0;
   } else {

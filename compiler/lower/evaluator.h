@@ -19,7 +19,7 @@
 
 namespace kiln {
 
-// Writes into one kernel. A value that the kernel computes (`local` nodes, and creations) is computed at the index
+// Writes into one kernel. A value that the kernel computes (`local` nodes, and inlined ones) is computed at the index
 // asked for, once in each scope; any other is loaded from its root's buffer, which becomes one of the kernel's. Errors
 // are kept in status().
 class Evaluator {
@@ -38,7 +38,7 @@ class Evaluator {
   void CloseScope() { scopes_.pop_back(); }
 
   // The unmasked loads since the last time, in order.
-  std::vector<MemoryLoad> TakeLoads() { return std::exchange(loads_, {}); }
+  std::vector<MemoryAccess> TakeLoads() { return std::exchange(loads_, {}); }
   // From now on an unmasked read of the root's memory at `flat` is one of another buffer.
   void Stage(ValueId root, Sym flat, loop::BufferId buffer, Sym at);
   // The root's element at the flat index, from memory.
@@ -71,7 +71,7 @@ class Evaluator {
   std::vector<KernelBuffer> buffers_;
   absl::flat_hash_map<ValueId, loop::BufferId> buffer_of_;
   absl::flat_hash_map<std::pair<ValueId, Sym>, std::pair<loop::BufferId, Sym>> staged_;
-  std::vector<MemoryLoad> loads_;
+  std::vector<MemoryAccess> loads_;
   absl::Status status_;
   int depth_ = 0;
 };

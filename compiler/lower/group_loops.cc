@@ -13,6 +13,26 @@ Sym GroupLowering::Extent(std::span<const int> dims) {
   return extent;
 }
 
+// Points of these dims of the space.
+Sym GroupLowering::NumPoints(const std::vector<bool>& dims) {
+  Sym count = syms_.Const(1);
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d]) count = syms_.Mul(count, group_.space[d]);
+  }
+  return count;
+}
+
+// Row-major position of the current point among those.
+Sym GroupLowering::Position(const std::vector<bool>& dims) {
+  Index index, sizes;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (!dims[d]) continue;
+    index.push_back(at_[d]);
+    sizes.push_back(group_.space[d]);
+  }
+  return Linearize(syms_, index, sizes);
+}
+
 // Sets the indices of the merged dims from the loop's own. An index that is an expression gets a name until the end:
 // taken apart and put together again by views a name comes out as itself, and it has the extent by which fusion judged.
 void GroupLowering::SetIndex(std::span<const int> dims, Sym index) {
@@ -93,7 +113,7 @@ void GroupLowering::OpenInner(std::span<const std::vector<int>> dims) {
 // Parallel iterations that make schedule_.grain_work element operations.
 Sym GroupLowering::Grain() {
   if (stage_ == Stage::kMain && schedule_.sink != Schedule::Sink::kNone) return syms_.Const(1);
-  Sym points = stage_ == Stage::kFinish ? syms_.Max(chunks_, syms_.Const(1)) : syms_.Const(1);
+  Sym points = stage_ == Stage::kFinish ? chunks_ : syms_.Const(1);
   Sym vector = syms_.Const(1);
   for (size_t i = 0; i < schedule_.dims.size(); ++i) {
     const bool parallel = i < NumOuter() - (VectorIsOuter() ? 1 : 0);

@@ -75,7 +75,6 @@ absl::StatusOr<Probe> GroupLowering::Run() {
   probe.loads = std::move(loads_);
   if (absl::Status status = Finish(); !status.ok()) return status;
   loop::Walk(std::as_const(kernel_.body), [&](const loop::Stmt& stmt) {
-    ++probe.operations;
     if (const auto* let = std::get_if<loop::Let>(&stmt.node)) {
       if (let->op == loop::Op::kLoad) probe.accesses.push_back({e_->buffers()[let->buffer].root, let->index, false});
       if (let->op == loop::Op::kIndex) probe.accesses.push_back({kNoValue, let->index, false});

@@ -60,6 +60,8 @@ class GroupLowering {
 
   // --- group_loops.cc ---
   Sym Extent(std::span<const int> dims);
+  Sym NumPoints(const std::vector<bool>& dims);
+  Sym Position(const std::vector<bool>& dims);
   void SetIndex(std::span<const int> dims, Sym index);
   size_t NumOuter() const { return static_cast<size_t>(schedule_.num_outer); }
   bool FoldsRows() const;
@@ -78,8 +80,6 @@ class GroupLowering {
   };
   void FindCostly();
   void FindKeptRows();
-  Sym RowLength();
-  Sym RowPosition();
   std::vector<NodeId> NeededIn(uint32_t phase) const;
   bool KeepRow(NodeId n, uint32_t from, uint32_t phase, int64_t length, int64_t& bytes);
   template <typename F>
@@ -114,8 +114,7 @@ class GroupLowering {
   void FindSinks();
   std::vector<Fold> SinksOf(uint32_t phase) const;
   std::span<const std::vector<int>> KeptDims() const;
-  Sym NumKept();
-  Sym KeptPosition();
+  Sym PartialPosition(Sym chunk);
   void CountChunks();
   void MakeInits();
   void AddPartials(loop::Access access);
@@ -144,21 +143,21 @@ class GroupLowering {
   absl::flat_hash_set<NodeId> costly_;  // full nodes that evaluate a function of mathlib
   absl::flat_hash_map<NodeId, KeptRow> kept_rows_;
   struct KeptLoad {
-    MemoryLoad load;  // in the probe's axes
+    MemoryAccess load;  // in the probe's axes
     uint32_t from = 0;
     std::vector<uint32_t> loops = {};
     loop::BufferId scratch = loop::kNone;
   };
   std::vector<KeptLoad> kept_loads_;
   const Probe* probe_ = nullptr;
-  std::vector<std::vector<MemoryLoad>> loads_;  // of a probe
+  std::vector<std::vector<MemoryAccess>> loads_;  // of a probe
   struct Staged {
-    ValueId root;
-    Sym index;  // in the probe's axes
-    loop::BufferId scratch;
+    MemoryAccess load;  // in the probe's axes
+    loop::BufferId scratch = loop::kNone;
   };
   std::vector<Staged> staged_;
 
+  std::vector<bool> kept_;                        // dims that are not sunk
   std::vector<std::pair<Fold, uint32_t>> sinks_;  // with the phase whose loop folds each
   Sym chunks_, chunk_length_;                     // of the sunk loop dim
   Sym chunk_;                                     // the current one

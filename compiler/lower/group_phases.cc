@@ -166,10 +166,7 @@ GroupLowering::Values GroupLowering::FoldDims(size_t i, std::span<const loop::Va
 // Makes a reduction's results known at the current point of the dims that it does not fold.
 void GroupLowering::Results(const Fold& fold, std::span<const loop::ValueId> totals, Place place) {
   const Node& node = graph_.nodes()[fold.node];
-  Sym count = syms_.Const(1);
-  for (size_t d = 0; d < group_.space.size(); ++d) {
-    if ((place == Place::kKept ? group_.sunk : group_.reduced)[d]) count = syms_.Mul(count, group_.space[d]);
-  }
+  const Sym count = NumPoints(place == Place::kKept ? group_.sunk : group_.reduced);
   const Values results = fold.spec.finish(*b_, totals, count);
   for (uint32_t r = 0; r < node.num_results && r < results.size(); ++r) {
     const ValueId v = node.first_result + r;

@@ -20,7 +20,7 @@ void GroupLowering::FindCostly() {
 
 // Costly full nodes that several of the row's loops need: kept from the first of them on.
 void GroupLowering::FindKeptRows() {
-  const std::optional<int64_t> length = syms_.AsConst(RowLength());
+  const std::optional<int64_t> length = syms_.AsConst(NumPoints(group_.reduced));
   if (!length || schedule_.columns || schedule_.sink == Schedule::Sink::kInside) return;
   absl::flat_hash_map<NodeId, const GroupNode*> full;
   uint32_t last = 0;
@@ -51,7 +51,7 @@ void GroupLowering::FindKeptRows() {
 // What several loops load at the row's own points: each element of a row is read from memory once.
 void GroupLowering::KeepLoads(int64_t length, int64_t& bytes) {
   for (uint32_t phase = 0; phase < probe_->loads.size(); ++phase) {
-    for (const MemoryLoad& load : probe_->loads[phase]) {
+    for (const MemoryAccess& load : probe_->loads[phase]) {
       bool own = true;  // not shared by rows
       for (const Sym axis : probe_->axes) own &= !syms_.AsVar(axis) || syms_.Mentions(load.index, *syms_.AsVar(axis));
       if (!own) continue;
@@ -72,14 +72,6 @@ void GroupLowering::KeepLoads(int64_t length, int64_t& bytes) {
     kept.scratch = AddScratch(dtype, length);
   }
   std::erase_if(kept_loads_, [](const KeptLoad& kept) { return kept.scratch == loop::kNone; });
-}
-
-Sym GroupLowering::RowLength() {
-  Sym length = syms_.Const(1);
-  for (size_t d = 0; d < group_.space.size(); ++d) {
-    if (group_.reduced[d]) length = syms_.Mul(length, group_.space[d]);
-  }
-  return length;
 }
 
 // Nodes whose values loop `phase` stores or folds.
@@ -117,17 +109,6 @@ bool GroupLowering::KeepRow(NodeId n, uint32_t from, uint32_t phase, int64_t len
   return true;
 }
 
-// Position in the row.
-Sym GroupLowering::RowPosition() {
-  Index index, sizes;
-  for (size_t d = 0; d < group_.space.size(); ++d) {
-    if (!group_.reduced[d]) continue;
-    index.push_back(at_[d]);
-    sizes.push_back(group_.space[d]);
-  }
-  return Linearize(syms_, index, sizes);
-}
-
 template <typename F>
 void GroupLowering::ForEachKept(F&& f) {
   for (const GroupNode& at : group_.nodes) {
@@ -144,21 +125,21 @@ void GroupLowering::ForEachKept(F&& f) {
 void GroupLowering::LoadRows(uint32_t phase) {
   ForEachKept([&](const KeptRow& row, ValueId v, const Index& index, loop::BufferId scratch) {
     if (std::find(row.loops.begin(), row.loops.end(), phase) == row.loops.end()) return;
-    e_->Define(v, index, b_->Load(scratch, RowPosition()));
+    e_->Define(v, index, b_->Load(scratch, Position(group_.reduced)));
   });
   for (const KeptLoad& kept : kept_loads_) {
     if (std::find(kept.loops.begin(), kept.loops.end(), phase) == kept.loops.end()) continue;
-    e_->Stage(kept.load.root, AtCurrentPoint(kept.load.index), kept.scratch, RowPosition());
+    e_->Stage(kept.load.root, AtCurrentPoint(kept.load.index), kept.scratch, Position(group_.reduced));
   }
 }
 
 void GroupLowering::StoreRows(uint32_t phase) {
   ForEachKept([&](const KeptRow& row, ValueId v, const Index& index, loop::BufferId scratch) {
-    if (row.from == phase) b_->Store(scratch, RowPosition(), e_->At(v, index));
+    if (row.from == phase) b_->Store(scratch, Position(group_.reduced), e_->At(v, index));
   });
   for (const KeptLoad& kept : kept_loads_) {
     if (kept.from != phase) continue;
-    b_->Store(kept.scratch, RowPosition(), e_->LoadFlat(kept.load.root, AtCurrentPoint(kept.load.index)));
+    b_->Store(kept.scratch, Position(group_.reduced), e_->LoadFlat(kept.load.root, AtCurrentPoint(kept.load.index)));
   }
 }
 

@@ -8,6 +8,8 @@ namespace kiln {
 using loop::AxisKind;
 
 void GroupLowering::FindSinks() {
+  kept_ = group_.sunk;
+  kept_.flip();
   for (const GroupNode& at : group_.nodes) {
     if (at.place == Place::kKept && IsReduction(at.node)) sinks_.emplace_back(MakeFold(at.node), at.phase);
   }
@@ -28,50 +30,26 @@ std::span<const std::vector<int>> GroupLowering::KeptDims() const {
   return schedule_.sink == Schedule::Sink::kInside ? dims.first(NumOuter()) : dims.subspan(NumOuter());
 }
 
-Sym GroupLowering::NumKept() {
-  Sym count = syms_.Const(1);
-  for (size_t d = 0; d < group_.space.size(); ++d) {
-    if (!group_.sunk[d]) count = syms_.Mul(count, group_.space[d]);
-  }
-  return count;
-}
-
-// Row-major position of the current point among those of the dims that are not sunk.
-Sym GroupLowering::KeptPosition() {
-  Index index, sizes;
-  for (size_t d = 0; d < group_.space.size(); ++d) {
-    if (group_.sunk[d]) continue;
-    index.push_back(at_[d]);
-    sizes.push_back(group_.space[d]);
-  }
-  return Linearize(syms_, index, sizes);
-}
+// Of the tuple of a chunk and the current point of the kept dims.
+Sym GroupLowering::PartialPosition(Sym chunk) { return syms_.Add(syms_.Mul(chunk, NumPoints(kept_)), Position(kept_)); }
 
 // Chunks are long enough to be worth a thread's while, whole vectors where they are along the vector axis, and not too
-// many. They depend on sizes alone: the same in both kernels, for any number of threads, whatever else is computed.
+// many; one at least. They depend on sizes alone: the same in both kernels, for any number of threads, whatever else is
+// computed.
 void GroupLowering::CountChunks() {
-  Sym length = syms_.Const(1), rest = syms_.Const(1);
-  std::vector<int> loop_dim;
-  for (size_t d = 0; d < group_.space.size(); ++d) {
-    if (group_.sunk[d]) loop_dim.push_back(static_cast<int>(d));
-  }
   const bool inside = schedule_.sink == Schedule::Sink::kInside;
-  Sym extent = Extent(loop_dim);
-  if (inside) {
-    const Sym outermost = Extent(schedule_.dims[NumOuter()]);
-    rest = syms_.Max(syms_.FloorDiv(extent, syms_.Max(outermost, syms_.Const(1))), syms_.Const(1));
-    extent = outermost;
-  } else {
-    rest = syms_.Max(NumKept(), syms_.Const(1));
-  }
-  const Sym work = syms_.Const(schedule_.chunk_points);
-  length = syms_.Max(syms_.CeilDiv(extent, syms_.Const(schedule_.max_chunks)), syms_.CeilDiv(work, rest));
+  const Sym one = syms_.Const(1), sunk = NumPoints(group_.sunk);
+  // Of the loop dim that is cut; each of its iterations goes over `rest` points.
+  const Sym extent = inside ? Extent(schedule_.dims[NumOuter()]) : sunk;
+  Sym rest = inside ? syms_.FloorDiv(sunk, syms_.Max(extent, one)) : NumPoints(kept_);
+  rest = syms_.Max(rest, one);
+  chunk_length_ = syms_.Max(syms_.CeilDiv(extent, syms_.Const(schedule_.max_chunks)),
+                            syms_.CeilDiv(syms_.Const(schedule_.chunk_points), rest));
   if (inside) {
     const Sym round = syms_.Const(int64_t{schedule_.width} * schedule_.accumulators);
-    length = syms_.Mul(syms_.CeilDiv(length, round), round);
+    chunk_length_ = syms_.Mul(syms_.CeilDiv(chunk_length_, round), round);
   }
-  chunk_length_ = length;
-  chunks_ = syms_.CeilDiv(extent, length);
+  chunks_ = syms_.Max(syms_.CeilDiv(extent, chunk_length_), one);
 }
 
 void GroupLowering::MakeInits() {
@@ -80,7 +58,7 @@ void GroupLowering::MakeInits() {
 
 void GroupLowering::AddPartials(loop::Access access) {
   MakeInits();
-  const Sym elements = syms_.Mul(chunks_, NumKept());
+  const Sym elements = syms_.Mul(chunks_, NumPoints(kept_));
   for (auto& [fold, phase] : sinks_) {
     for (const loop::ValueId init : fold.init) {
       const auto id = static_cast<uint32_t>(partials_.size());
@@ -120,7 +98,7 @@ Sym GroupLowering::OpenChunks() {
 void GroupLowering::InitPartials() {
   const int depth = open_;
   OpenInner(KeptDims());
-  const Sym at = syms_.Add(syms_.Mul(chunk_, NumKept()), KeptPosition());
+  const Sym at = PartialPosition(chunk_);
   for (const auto& [fold, phase] : sinks_) {
     for (size_t k = 0; k < fold.init.size(); ++k) b_->Store(fold.partials[k], at, fold.init[k]);
   }
@@ -141,7 +119,7 @@ void GroupLowering::Sink(const Fold& sink) {
     probed_[sink.node] = lifted;
     return;
   }
-  const Sym at = syms_.Add(syms_.Mul(chunk_, NumKept()), KeptPosition());
+  const Sym at = PartialPosition(chunk_);
   Values partial;
   for (const loop::BufferId buffer : sink.partials) partial.push_back(b_->Load(buffer, at));
   const Values combined = sink.spec.combine(*b_, partial, lifted);
@@ -149,7 +127,7 @@ void GroupLowering::Sink(const Fold& sink) {
 }
 
 void GroupLowering::StorePartials(std::span<const Fold> sinks, std::span<const loop::ValueId> totals) {
-  const Sym at = syms_.Add(syms_.Mul(chunk_, NumKept()), KeptPosition());
+  const Sym at = PartialPosition(chunk_);
   size_t next = 0;
   for (const Fold& sink : sinks) {
     for (const loop::BufferId buffer : sink.partials) b_->Store(buffer, at, totals[next++]);
@@ -178,7 +156,7 @@ GroupLowering::Values GroupLowering::FoldPartials() {
     init.insert(init.end(), fold.init.begin(), fold.init.end());
   }
   const auto load = [&](Sym chunk) {
-    const Sym at = syms_.Add(syms_.Mul(chunk, NumKept()), KeptPosition());
+    const Sym at = PartialPosition(chunk);
     Values tuple;
     for (const Fold& fold : folds) {
       for (const loop::BufferId buffer : fold.partials) tuple.push_back(b_->Load(buffer, at));

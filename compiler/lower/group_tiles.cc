@@ -58,7 +58,8 @@ Sym GroupLowering::OpenTiles() {
   const Sym across = Open(AxisKind::kVector, length[1], schedule_.width);
   SetIndex(schedule_.dims[vector], syms_.Add(base[1], across));
   const Sym from = syms_.Add(syms_.Mul(across, syms_.Const(schedule_.tile + 1)), along);
-  for (const Staged& staged : staged_) e_->Stage(staged.root, AtCurrentPoint(staged.index), staged.scratch, from);
+  for (const Staged& staged : staged_)
+    e_->Stage(staged.load.root, AtCurrentPoint(staged.load.index), staged.scratch, from);
   return extent;
 }
 
@@ -75,11 +76,11 @@ void GroupLowering::CopyTiles(Sym base_along, Sym length_along, Sym base_vector,
   for (const MemoryAccess& access : probe_->accesses) {
     if (!IsAcross(syms_, access, along_axis, vector_axis)) continue;
     bool known = false;
-    for (const Staged& staged : staged_) known |= staged.root == access.root && staged.index == access.index;
+    for (const Staged& staged : staged_) known |= staged.load == access;
     if (known || staged_.size() == kMaxStaged) continue;
     // A column more than the tile has, so that its rows do not fall on the same cache sets.
     const int64_t elements = schedule_.tile * (schedule_.tile + 1);
-    staged_.push_back({access.root, access.index, AddScratch(graph_.type(access.root)->dtype, elements)});
+    staged_.push_back({access, AddScratch(graph_.type(access.root)->dtype, elements)});
     b_->Store(staged_.back().scratch, to, e_->LoadFlat(access.root, AtCurrentPoint(access.index)));
   }
   CloseLoops(depth);

@@ -77,17 +77,12 @@ struct MemoryAccess {
   ValueId root = kNoValue;
   Sym index;
   bool store = false;
-};
-struct MemoryLoad {
-  ValueId root = kNoValue;
-  Sym index;
-  bool operator==(const MemoryLoad&) const = default;
+  bool operator==(const MemoryAccess&) const = default;
 };
 struct Probe {
   Index axes;  // one a dim of the space
   std::vector<MemoryAccess> accesses;
-  std::vector<std::vector<MemoryLoad>> loads;  // unmasked, by the loop (phase) that makes them
-  uint32_t operations = 0;                     // statements a point
+  std::vector<std::vector<MemoryAccess>> loads;  // unmasked, by the loop (phase) that makes them
 };
 absl::StatusOr<Probe> ProbeGroup(const Graph& graph, const Aliases& aliases, const Group& group);
 

@@ -14,11 +14,9 @@ namespace {
 constexpr int64_t kBlock = 4096;
 // Rows up to this long are not cut into blocks.
 constexpr int64_t kWholeRow = 16384;
-// Reductions over more points than this are cut into chunks, where there are few results, or columns of up to kMaxKept:
-// each chunk's accumulators stay in the first-level cache.
-constexpr int64_t kLarge = 65536;
-constexpr int64_t kFewRows = 8;
-constexpr int64_t kMaxKept = 4096;
+// Large reductions of up to so many columns are cut into chunks of rows: a chunk's accumulators stay in the first-level
+// cache.
+constexpr int64_t kMaxColumns = 4096;
 // A cache line.
 constexpr int64_t kLeastTiled = 16;
 
@@ -37,7 +35,7 @@ class Chooser {
     std::vector<int> outer, reduced;
     for (const int d : order) (group_.reduced[d] ? reduced : outer).push_back(d);
     const bool columns = !reduced.empty() && !outer.empty() && !group_.reduced[order.back()];
-    if (columns && CanSink() && IsLarge() && Kept(group_.reduced) <= kMaxKept) {
+    if (columns && CanSink() && IsLarge() && Kept(group_.reduced) <= kMaxColumns) {
       SinkOutside(s, order, group_.reduced);
       return s;
     }
@@ -69,7 +67,7 @@ class Chooser {
   // Not known to be too small to be cut into chunks.
   bool IsLarge() {
     const std::optional<int64_t> points = syms_.AsConst(NumElements(syms_, group_.space));
-    return !points || *points > kLarge;
+    return !points || *points > kLongRow;
   }
 
   // Points of the dims that `folded` leaves; very many where that is not known.

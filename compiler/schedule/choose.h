@@ -6,6 +6,10 @@
 
 namespace kiln {
 
+// Rows that are so few and so long are cut into pieces for the threads; fusion does not have them gone over again.
+inline constexpr int64_t kFewRows = 8;
+inline constexpr int64_t kLongRow = 65536;
+
 // What a schedule depends on of the target; a part of the target's own table (codegen/cpu/machine.h).
 struct ScheduleTarget {
   uint32_t vector_bytes = 32;

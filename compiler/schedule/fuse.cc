@@ -216,13 +216,14 @@ absl::StatusOr<bool> Fuser::TryJoin(NodeId n, uint32_t item, std::span<const uin
     if (!combined) return false;
     space = GroupSpace(syms_, combined->shape);
   }
-  const Item before = items_[item];
-  if (combined && combined->sink_first) SinkReductions(item);
+  const bool sinks = combined && combined->sink_first;
+  const std::vector<GroupNode> before = sinks ? items_[item].nodes : std::vector<GroupNode>();
+  if (sinks) SinkReductions(item);
   absl::StatusOr<std::optional<GroupNode>> at = Fit(n, item, space);
   if (!at.ok()) return at.status();
   if (!*at) {
-    for (const GroupNode& node : before.nodes) placed_[node.node] = node;
-    items_[item] = before;
+    for (const GroupNode& node : before) placed_[node.node] = node;
+    if (sinks) items_[item].nodes = before;
     return false;
   }
   items_[item].space = std::move(space);

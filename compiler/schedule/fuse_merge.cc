@@ -14,6 +14,7 @@ constexpr size_t kSiblingsLookedAt = 8;
 // Kernels that stand further apart stay so: in one, what they read and write would live longer.
 constexpr uint32_t kNearLevels = 4;
 constexpr size_t kMaxBundled = 64;
+constexpr size_t kMaxBundledNodes = 512;
 // Element operations that one thread should get at least.
 constexpr int64_t kTinyWork = 32768;
 
@@ -95,15 +96,14 @@ void Fuser::MergeInto(uint32_t self, uint32_t other, const CombinedSpace& combin
   from = Item();
 }
 
-// Groups that don't depend on each other and read the same, or that are small.
+// Groups that don't depend on each other and go over the same memory, or that are small.
 void Fuser::MergeSiblings() {
   std::vector<std::vector<uint32_t>> readers(graph_.num_values());
   absl::flat_hash_map<Sym, std::vector<uint32_t>> alike;  // by number of points
   for (const uint32_t i : LiveItems()) {
     if (items_[i].external != kNoNode) continue;
-    const std::vector<ValueId> roots = RootsRead(i);
     std::vector<std::vector<uint32_t>*> lists;
-    for (const ValueId root : roots) lists.push_back(&readers[root]);
+    for (const ValueId root : WholesRead(i)) lists.push_back(&readers[root]);
     lists.push_back(&alike[items_[i].space.part(Place::kFull).count]);
     for (std::vector<uint32_t>* list : lists) {
       const size_t end = list->size(), begin = end - std::min(end, kSiblingsLookedAt);
@@ -115,20 +115,20 @@ void Fuser::MergeSiblings() {
 
 void Fuser::TryMergeSiblings(uint32_t self, uint32_t other) {
   if (self == other || items_[self].nodes.size() + items_[other].nodes.size() > limits_.group_nodes) return;
-  const uint32_t low = std::min(items_[self].level, items_[other].level),
-                 high = std::max(items_[self].level, items_[other].level);
-  if (high - low > kNearLevels || Touches(other, self, kNoNode) || Touches(self, other, kNoNode)) return;
-  const std::optional<CombinedSpace> combined = Combine(syms_, items_[self].space.shape(), items_[other].space.shape());
+  if (!AreNear(self, other) || Touches(other, self, kNoNode) || Touches(self, other, kNoNode)) return;
+  const SpaceShape &shape = items_[self].space.shape(), &their_shape = items_[other].space.shape();
+  if (!AreCutAlike(syms_, shape.sizes, their_shape.sizes)) return;
+  const std::optional<CombinedSpace> combined = Combine(syms_, shape, their_shape);
   if (!combined) return;
-  Sym shared = syms_.Const(0);
-  const std::vector<ValueId> theirs = RootsRead(other);
-  for (const ValueId root : RootsRead(self)) {
-    const Sym count = NumElements(syms_, graph_.type(root)->sizes);
-    if (count != items_[self].space.part(Place::kFull).count) continue;
-    if (std::find(theirs.begin(), theirs.end(), root) != theirs.end()) shared = count;
-  }
-  if (!PaysToMerge(syms_, items_[self].space, shared)) return;
+  const std::vector<ValueId> ours = WholesRead(self), theirs = WholesRead(other);
+  const bool share = std::find_first_of(ours.begin(), ours.end(), theirs.begin(), theirs.end()) != ours.end();
+  if (!share && !IsSmall(syms_, items_[self].space)) return;
   if (const std::optional<uint32_t> level = MergedLevel(self, other)) MergeInto(self, other, *combined, *level);
+}
+
+bool Fuser::AreNear(uint32_t a, uint32_t b) const {
+  const auto [low, high] = std::minmax(items_[a].level, items_[b].level);
+  return high - low <= kNearLevels;
 }
 
 // Small groups of any spaces, launched together: side by side, or in order where there is not work enough for a second
@@ -142,6 +142,12 @@ void Fuser::BundleSmall() {
     for (size_t k = end; k-- > begin;) TryBundle(i, Find(small[k]));
     small.push_back(i);
   }
+}
+
+size_t Fuser::NumNodes(const Item& item) {
+  size_t count = item.nodes.size();
+  for (const Part& part : item.bundled) count += part.nodes.size();
+  return count;
 }
 
 bool Fuser::IsTiny(const Item& item) const {
@@ -159,7 +165,8 @@ void Fuser::TryBundle(uint32_t self, uint32_t other) {
   if (self == other || items_[self].bundled.size() + items_[other].bundled.size() + 2 > kMaxBundled) return;
   Item& it = items_[self];
   Item& from = items_[other];
-  if (std::max(it.level, from.level) - std::min(it.level, from.level) > kNearLevels) return;
+  if (NumNodes(it) + NumNodes(from) > kMaxBundledNodes) return;
+  if (!AreNear(self, other)) return;
   const bool serial = it.serial || from.serial || Touches(other, self, kNoNode) || Touches(self, other, kNoNode);
   if (serial && !(IsTiny(it) && IsTiny(from))) return;
   const std::optional<uint32_t> level = MergedLevel(self, other);
@@ -173,13 +180,15 @@ void Fuser::TryBundle(uint32_t self, uint32_t other) {
   from = Item();
 }
 
-// What the group reads from memory, distinct, in order.
-std::vector<ValueId> Fuser::RootsRead(uint32_t item) {
+// What the group reads from memory that has as many elements as it has points, distinct, in order.
+std::vector<ValueId> Fuser::WholesRead(uint32_t item) {
   std::vector<ValueId> roots;
+  const Sym points = items_[item].space.part(Place::kFull).count;
   for (const GroupNode& at : items_[item].nodes) {
     ForEachRoot(at.node, [&](ValueId root) {
       const NodeId p = graph_.producer(root);
       if (p != kNoNode && ItemOf(p) == item) return;
+      if (NumElements(syms_, graph_.type(root)->sizes) != points) return;
       if (std::find(roots.begin(), roots.end(), root) == roots.end()) roots.push_back(root);
     });
   }

@@ -403,6 +403,26 @@ TEST(Fuse, WhatIsAsLargeAsTheReducedRowsJoinsThem) {
   EXPECT_EQ(run.kernels.size(), 1u);
 }
 
+TEST(Fuse, SiblingsOfOtherShapesStayApart) {
+  // Both read all of x, but a point of one has no simple index in the other.
+  Maker m;
+  const ValueId x = m.In({300, 400});
+  EXPECT_EQ(m.Check({m.Op("exp", x), m.Op("neg", m.Op("t", x))}).kernels.size(), 2u);
+  Maker same;
+  const ValueId y = same.In({300, 400});
+  const ValueId flat = same.View(y, {same.C(300), same.C(20), same.C(20)});
+  EXPECT_EQ(same.Check({same.Op("exp", y), same.Op("neg", flat)}).kernels.size(), 1u);
+}
+
+TEST(Fuse, NoRowsAtAll) {
+  Maker m;
+  const ValueId x = m.In({0, 12}), z = m.In({3});
+  const ValueId mean = m.Op("mean_dim", {Arg{ValueRef{x}}, m.Dims({1}), Arg{true}, Arg{}});
+  const ValueId sum = m.Op("sum_dim", {Arg{ValueRef{x}}, m.Dims({0}), Arg{false}, Arg{}});
+  const GraphRun run = m.Check({m.Op("sub", x, mean, {m.I(1)}), sum, m.Op("exp", z)});
+  EXPECT_EQ(run.kernels.size(), 1u);
+}
+
 TEST(Fuse, SmallIndependentKernelsAreOne) {
   Maker m;
   const ValueId x = m.In({6, 50}), y = m.In({300});

@@ -71,8 +71,10 @@ class Fuser {
   std::optional<uint32_t> MergedLevel(uint32_t a, uint32_t b);
   void BundleSmall();
   void TryBundle(uint32_t self, uint32_t other);
+  static size_t NumNodes(const Item& item);
   bool IsTiny(const Item& item) const;
-  std::vector<ValueId> RootsRead(uint32_t item);
+  bool AreNear(uint32_t a, uint32_t b) const;
+  std::vector<ValueId> WholesRead(uint32_t item);
 
   // --- fuse_finish.cc: what is stored, and the order of steps ---
   absl::StatusOr<Fusion> Finish();

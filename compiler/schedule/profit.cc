@@ -2,14 +2,13 @@
 
 #include <optional>
 
+#include "compiler/schedule/choose.h"
+
 namespace kiln {
 namespace {
 
 // Columns are worked on a cache line or more at a time: so many rows of it stay in the second-level cache.
 constexpr int64_t kColumnRows = 2048;
-// With fewer rows than this a long one is better cut into pieces for the threads.
-constexpr int64_t kFewRows = 8;
-constexpr int64_t kLongRow = 65536;
 // A kernel over fewer points than this costs mostly its launch.
 constexpr int64_t kSmall = 65536;
 
@@ -33,10 +32,6 @@ bool PaysToPassAgain(SymContext& syms, const GroupSpace& space) {
 bool IsSmall(SymContext& syms, const GroupSpace& space) {
   const std::optional<int64_t> points = syms.AsConst(space.part(Place::kFull).count);
   return points && *points <= kSmall;
-}
-
-bool PaysToMerge(SymContext& syms, const GroupSpace& space, Sym shared) {
-  return shared == space.part(Place::kFull).count || IsSmall(syms, space);
 }
 
 }  // namespace kiln

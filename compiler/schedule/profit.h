@@ -13,8 +13,4 @@ bool PaysToPassAgain(SymContext& syms, const GroupSpace& space);
 // Whether a kernel over the space costs mostly its launch.
 bool IsSmall(SymContext& syms, const GroupSpace& space);
 
-// Whether two groups that don't depend on each other are better off in one kernel, given the elements of the largest
-// value that both read (0: none).
-bool PaysToMerge(SymContext& syms, const GroupSpace& space, Sym shared);
-
 }  // namespace kiln

@@ -111,6 +111,19 @@ std::optional<DimMask> MapMask(SymContext& syms, const Index& from, const DimMas
   return mapped;
 }
 
+bool AreCutAlike(SymContext& syms, const Index& a, const Index& b) {
+  if (NumElements(syms, a) != NumElements(syms, b)) return false;
+  const auto refines = [&](const Index& fine, const Index& coarse) {
+    for (size_t d = 0; d < coarse.size(); ++d) {
+      DimMask one(coarse.size(), false);
+      one[d] = true;
+      if (!MapMask(syms, coarse, one, fine)) return false;
+    }
+    return true;
+  };
+  return refines(a, b) || refines(b, a);
+}
+
 std::optional<CombinedSpace> Combine(SymContext& syms, const SpaceShape& first, const SpaceShape& second) {
   if (NumElements(syms, first.sizes) != NumElements(syms, second.sizes)) return std::nullopt;
   // The finer one if it will do: more can be told apart in it.

@@ -32,6 +32,10 @@ struct CombinedSpace {
 // Elements that a group may accumulate beside its rows.
 inline constexpr int64_t kMaxKept = 16384;
 
+// Whether each dim of one space is a run of dims of the other: else a point's index in the one is no affine function of
+// that in the other. Two groups that read each other need not ask: their maps say where they meet.
+bool AreCutAlike(SymContext& syms, const Index& a, const Index& b);
+
 // Nothing if there is none: the numbers of points differ, dims that one folds can't be told apart in the other, or
 // reductions would meet that no one loop nest computes. Test: space_test.cc.
 std::optional<CombinedSpace> Combine(SymContext& syms, const SpaceShape& first, const SpaceShape& second);

@@ -62,6 +62,15 @@ TEST_F(SpaceTest, ReductionsThatNoOneNestComputes) {
       Combine(syms_, Rows({4, 100000}, {false, true}), Rows({4, 100000}, {true, false})));  // too many accumulators
 }
 
+TEST_F(SpaceTest, CutAlike) {
+  EXPECT_TRUE(AreCutAlike(syms_, Sizes({4, 8}), Sizes({2, 2, 1, 8})));
+  EXPECT_TRUE(AreCutAlike(syms_, Sizes({2, 16}), Sizes({32})));
+  EXPECT_TRUE(AreCutAlike(syms_, Sizes({-1, 8}), Sizes({-1, 2, 4})));
+  EXPECT_FALSE(AreCutAlike(syms_, Sizes({4, 8}), Sizes({8, 4})));
+  EXPECT_FALSE(AreCutAlike(syms_, Sizes({4, 8}), Sizes({4, 9})));
+  EXPECT_FALSE(AreCutAlike(syms_, Sizes({4, 3, 8}), Sizes({2, 6, 8})));
+}
+
 TEST_F(SpaceTest, DifferentNumbersOfPoints) {
   EXPECT_FALSE(Combine(syms_, {.sizes = Sizes({4})}, {.sizes = Sizes({8})}));
 }

@@ -11,6 +11,8 @@ import torch
 from kiln.testing import Daemon
 from torch.nn import functional as F
 
+from tests.judge import assert_as_good
+
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 
 
@@ -27,10 +29,8 @@ def _check(f: Callable[..., torch.Tensor], *args: torch.Tensor, dynamic: bool = 
     expected = _results(f, args)
     exact = _results(f, [a.double() if a.is_floating_point() else a for a in args])
     for a, e, x in zip(actual, expected, exact, strict=True):
-        assert (a.dtype, a.shape, a.stride()) == (e.dtype, e.shape, e.stride())
-        if (a.double() - x).abs().max() <= 2 * (e.double() - x).abs().max():
-            continue
-        torch.testing.assert_close(a, e, equal_nan=True)
+        assert a.stride() == e.stride()
+        assert_as_good(a, e, x)
     return kiln.counters()
 
 
