@@ -50,13 +50,34 @@ TEST(ParsedSize, StopsAtTheBound) {
 }
 
 TEST(ParsedSize, CountsWhatItDoesNotKnow) {
-  std::string wire;
-  for (int i = 0; i < 100; ++i) wire += "\xfa\x7f\x02xy";  // a later version's field 2047, two bytes long
+  // A later version's fields: strings, numbers, and a known one that has become a number.
+  for (const std::string field : {"\xfa\x7f\x02xy", "\xf8\x7f\x01", "\x28\x58"}) {
+    std::string wire;
+    for (int i = 0; i < 100; ++i) {
+      wire += field;
+      const absl::StatusOr<uint64_t> size = Size(wire);
+      ASSERT_TRUE(size.ok()) << size.status();
+      v1::CompileRequest parsed;
+      ASSERT_TRUE(parsed.ParseFromString(wire));
+      EXPECT_GE(*size, parsed.SpaceUsedLong());
+      EXPECT_LE(*size, 3 * parsed.SpaceUsedLong());
+    }
+  }
+}
+
+TEST(ParsedSize, CountsWhatIsInGroups) {
+  std::string inner;
+  for (int i = 0; i < 1000; ++i) inner += "\x28\x58";
+  const std::string wire = "\x43\x4b" + inner + "\x4c" + inner + "\x44";  // field 9 in field 8
   const absl::StatusOr<uint64_t> size = Size(wire);
   ASSERT_TRUE(size.ok()) << size.status();
   v1::CompileRequest parsed;
   ASSERT_TRUE(parsed.ParseFromString(wire));
   EXPECT_GE(*size, parsed.SpaceUsedLong());
+  EXPECT_GE(*size, 2000u * 16);
+  EXPECT_EQ(Size(wire, 10'000).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_FALSE(Size(wire.substr(0, wire.size() - 1)).ok());
+  EXPECT_FALSE(Size(std::string(200, '\x43') + std::string(200, '\x44')).ok());  // too deep
 }
 
 TEST(ParsedSize, GarbageIsRefused) {
