@@ -34,7 +34,8 @@ namespace kiln {
 struct Schedule {
   enum class Sink : uint8_t { kNone, kOutside, kInside };
   std::vector<std::vector<int>> dims;  // loop dims, outermost first: positions in the space, outermost first
-  int num_outer = 0;     // of these, the first so many are not reduced; kOutside: are sunk; kInside: are not sunk
+  int num_outer = 0;     // of these, the first so many are not reduced; kOutside: are those that the sinks go along;
+                         // kInside: are not sunk
   bool columns = false;  // the vector axis is dims[num_outer - 1]; else it is dims.back()
   Sink sink = Sink::kNone;
   uint32_t width = 1;

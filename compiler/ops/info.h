@@ -10,8 +10,8 @@ struct OpInfo {
   std::string name;
   std::string schema;
   std::vector<std::string> torch;  // overloads
-  std::string kind;                // "pointwise", "view", "reduction", "creation", "composite", "external"
-  std::string gradient;            // "rule", "decomposed", or the reason why none
+  std::string kind;      // "pointwise", "view", "reduction", "scan", "scatter", "creation", "composite", "external"
+  std::string gradient;  // "rule", "decomposed", or the reason why none
 };
 
 // Every record, sorted by name.

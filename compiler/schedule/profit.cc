@@ -29,9 +29,9 @@ bool PaysToPassAgain(SymContext& syms, const GroupSpace& space) {
   return !rows || *rows > kFewRows || (length && *length <= kLongRow);
 }
 
-bool IsSmall(SymContext& syms, const GroupSpace& space) {
-  const std::optional<int64_t> points = syms.AsConst(space.part(Place::kFull).count);
-  return points && *points <= kSmall;
+bool IsSmall(const SymContext& syms, Sym points) {
+  const std::optional<int64_t> fixed = syms.AsConst(points);
+  return fixed && *fixed <= kSmall;
 }
 
 }  // namespace kiln

@@ -1,0 +1,30 @@
+// The updates of a scan or a scatter.
+#include "compiler/lower/group_lowering.h"
+
+namespace kiln {
+
+// At the current point of the dims that are gone along in any order.
+void GroupLowering::RunOrdered() {
+  const NodeId n = group_.nodes[0].node;
+  const Node& node = graph_.nodes()[n];
+  const OrderSpec spec = node.def->order(Call(graph_, node));
+  if (probing()) {
+    e_->Apply(n, spec, at_, spec.init ? spec.init(*b_) : Values());
+    return;
+  }
+  // What is carried along a column stays in scratch: the vector axis goes over the columns of a block.
+  Values carry = spec.init ? spec.init(*b_) : Values();
+  std::vector<loop::BufferId> scratch;
+  for (const loop::ValueId value : carry) {
+    scratch.push_back(AddScratch(b_->TypeOf(value), VectorIsOuter() ? schedule_.block : 1));
+    b_->Store(scratch.back(), vector_axis_, value);
+  }
+  const int depth = open_;
+  OpenInner(std::span(schedule_.dims).subspan(NumOuter()));
+  for (size_t k = 0; k < carry.size(); ++k) carry[k] = b_->Load(scratch[k], vector_axis_);
+  carry = e_->Apply(n, spec, at_, carry);
+  for (size_t k = 0; k < carry.size(); ++k) b_->Store(scratch[k], vector_axis_, carry[k]);
+  CloseLoops(depth);
+}
+
+}  // namespace kiln
