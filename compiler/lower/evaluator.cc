@@ -141,6 +141,8 @@ loop::BufferId Evaluator::BufferOf(ValueId root, loop::Access access) {
     const TensorType& type = *graph_.type(root);
     buffers_.push_back({.root = root});
     b_.kernel().buffers.push_back({.dtype = type.dtype, .size = StorageSize(syms_, type), .access = access});
+  } else if (b_.kernel().buffers[it->second].access != access) {
+    b_.kernel().buffers[it->second].access = loop::Access::kReadWrite;
   }
   return it->second;
 }

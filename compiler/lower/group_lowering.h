@@ -112,6 +112,7 @@ class GroupLowering {
 
   // --- group_ordered.cc ---
   void RunOrdered();
+  void FillResults(NodeId n, const OrderSpec& spec);
 
   // --- group_sinks.cc ---
   void FindSinks();

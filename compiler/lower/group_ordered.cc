@@ -12,6 +12,7 @@ void GroupLowering::RunOrdered() {
     e_->Apply(n, spec, at_, spec.init ? spec.init(*b_) : Values());
     return;
   }
+  if (schedule_.fill) FillResults(n, spec);
   // What is carried along a column stays in scratch: the vector axis goes over the columns of a block.
   Values carry = spec.init ? spec.init(*b_) : Values();
   std::vector<loop::BufferId> scratch;
@@ -24,6 +25,30 @@ void GroupLowering::RunOrdered() {
   for (size_t k = 0; k < carry.size(); ++k) carry[k] = b_->Load(scratch[k], vector_axis_);
   carry = e_->Apply(n, spec, at_, carry);
   for (size_t k = 0; k < carry.size(); ++k) b_->Store(scratch[k], vector_axis_, carry[k]);
+  CloseLoops(depth);
+}
+
+// What the results hold before, at all elements that updates of the current point may reach.
+void GroupLowering::FillResults(NodeId n, const OrderSpec& spec) {
+  const Node& node = graph_.nodes()[n];
+  const Index& sizes = graph_.type(node.first_result)->sizes;
+  Index index(sizes.size());
+  std::vector<bool> open(sizes.size(), true);
+  size_t next = 0;
+  for (size_t d = 0; d < spec.sizes.size(); ++d) {
+    if (group_.reduced[d]) continue;
+    const int64_t to = spec.result_dims[next++];
+    index[to] = at_[d];
+    open[to] = false;
+  }
+  const int depth = open_;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (open[d]) index[d] = Open(loop::AxisKind::kSerial, sizes[d], 1);
+  }
+  for (uint32_t r = 0; r < node.num_results; ++r) {
+    const ValueId v = node.first_result + r;
+    if (graph_.type(v) != nullptr) e_->Store(v, index, e_->At(v, index));
+  }
   CloseLoops(depth);
 }
 

@@ -44,7 +44,8 @@ struct Schedule {
   int64_t grain_work = 32768;    // element operations a thread should get at least
   int64_t chunk_points = 16384;  // points a chunk should have at least
   int64_t max_chunks = 64;
-  int tiled = -1;  // loop dim; -1: no tiles
+  bool fill = false;  // a scatter: its kernel also writes what the results hold before
+  int tiled = -1;     // loop dim; -1: no tiles
   int64_t tile = 32;
   std::string ToString() const;
 };

@@ -8,11 +8,12 @@
 #include "compiler/loop/text.h"
 #include "compiler/loop/verify.h"
 #include "compiler/lower/bundle.h"
+#include "compiler/schedule/profit.h"
 
 namespace kiln {
 namespace {
 
-// What a scatter's results hold before its updates, as a group of its own.
+// What a scatter's results hold before its updates, as a group of its own; nothing if there is no such thing.
 std::optional<Group> FillOf(const Graph& graph, const Group& group) {
   const Node& node = graph.nodes()[group.nodes[0].node];
   if (!group.ordered || node.def->lower == nullptr) return std::nullopt;
@@ -33,12 +34,16 @@ absl::StatusOr<LoweredStep> LowerStep(const Graph& graph, const Aliases& aliases
   std::vector<std::vector<LoweredKernel>> rounds;
   for (const Group& group : std::span(fusion.groups).subspan(fused.index, fused.count)) {
     size_t round = 0;
+    const std::optional<Group> fill = FillOf(graph, group);
+    const bool filled_inside = fill && IsSmall(graph.syms(), NumElements(graph.syms(), fill->space));
     const auto lower = [&](const Group& part) -> absl::Status {
       absl::StatusOr<Probe> probe = ProbeGroup(graph, aliases, part);
       if (!probe.ok()) return probe.status();
-      step.schedules.push_back(ChooseSchedule(graph, part, *probe, target));
-      absl::StatusOr<LoweredGroup> lowered = LowerGroup(graph, aliases, part, step.schedules.back(), *probe);
+      Schedule schedule = ChooseSchedule(graph, part, *probe, target);
+      schedule.fill = filled_inside;
+      absl::StatusOr<LoweredGroup> lowered = LowerGroup(graph, aliases, part, schedule, *probe);
       if (!lowered.ok()) return lowered.status();
+      if (&part == &group) step.schedules.push_back(std::move(schedule));
       const auto first_partial = static_cast<uint32_t>(step.partials.size());
       step.partials.insert(step.partials.end(), lowered->partials.begin(), lowered->partials.end());
       for (LoweredKernel& kernel : lowered->kernels) {
@@ -49,7 +54,7 @@ absl::StatusOr<LoweredStep> LowerStep(const Graph& graph, const Aliases& aliases
       }
       return absl::OkStatus();
     };
-    if (const std::optional<Group> fill = FillOf(graph, group)) {
+    if (fill && !filled_inside) {
       if (absl::Status status = lower(*fill); !status.ok()) return status;
     }
     if (absl::Status status = lower(group); !status.ok()) return status;
