@@ -53,7 +53,7 @@ struct Schedule {
 // What a global buffer of a kernel is: a root's memory (Aliases::root), or a partial result of the group.
 struct KernelBuffer {
   ValueId root = kNoValue;
-  uint32_t partial = 0;  // where there is no root: index into LoweredGroup::partials
+  uint32_t partial = 0;  // where there is no root (else 0): index into LoweredGroup::partials
 };
 
 struct LoweredKernel {
@@ -62,6 +62,7 @@ struct LoweredKernel {
   std::vector<Sym> sizes;             // one a size parameter, in the graph's context
   Sym extent;                         // of the parallel axis, in the graph's context
   Sym grain;
+  bool finishes = false;  // folds the partial results of a kernel before it
 };
 
 // What a group becomes: one kernel, or one that leaves partial results of sinks and one that folds them.

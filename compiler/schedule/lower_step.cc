@@ -8,7 +8,6 @@
 #include "compiler/loop/text.h"
 #include "compiler/loop/verify.h"
 #include "compiler/lower/bundle.h"
-#include "compiler/schedule/profit.h"
 
 namespace kiln {
 namespace {
@@ -26,6 +25,13 @@ std::optional<Group> FillOf(const Graph& graph, const Group& group) {
                .outputs = group.outputs};
 }
 
+// Columns of the results, a cache line or more of each row, fill as fast as rows while all of it stays in cache.
+bool IsFewElements(const Graph& graph, const Group& fill) {
+  constexpr int64_t kFew = 65536;
+  const std::optional<int64_t> elements = graph.syms().AsConst(NumElements(graph.syms(), fill.space));
+  return elements && *elements <= kFew;
+}
+
 }  // namespace
 
 absl::StatusOr<LoweredStep> LowerStep(const Graph& graph, const Aliases& aliases, const Fusion& fusion,
@@ -35,7 +41,7 @@ absl::StatusOr<LoweredStep> LowerStep(const Graph& graph, const Aliases& aliases
   for (const Group& group : std::span(fusion.groups).subspan(fused.index, fused.count)) {
     size_t round = 0;
     const std::optional<Group> fill = FillOf(graph, group);
-    const bool filled_inside = fill && IsSmall(graph.syms(), NumElements(graph.syms(), fill->space));
+    const bool filled_inside = fill && IsFewElements(graph, *fill);
     const auto lower = [&](const Group& part) -> absl::Status {
       absl::StatusOr<Probe> probe = ProbeGroup(graph, aliases, part);
       if (!probe.ok()) return probe.status();
@@ -47,7 +53,9 @@ absl::StatusOr<LoweredStep> LowerStep(const Graph& graph, const Aliases& aliases
       const auto first_partial = static_cast<uint32_t>(step.partials.size());
       step.partials.insert(step.partials.end(), lowered->partials.begin(), lowered->partials.end());
       for (LoweredKernel& kernel : lowered->kernels) {
-        for (KernelBuffer& buffer : kernel.buffers) buffer.partial += first_partial;
+        for (KernelBuffer& buffer : kernel.buffers) {
+          if (buffer.root == kNoValue) buffer.partial += first_partial;
+        }
         if (round == rounds.size()) rounds.emplace_back();
         rounds[round].push_back(std::move(kernel));
         round += fused.serial ? 0 : 1;
