@@ -19,6 +19,7 @@
 #include "compiler/memory/workspace.h"
 #include "compiler/schedule/fuse.h"
 #include "compiler/schedule/lower_step.h"
+#include "compiler/schedule/reuse.h"
 
 namespace kiln {
 namespace {
@@ -48,10 +49,15 @@ class FunctionBuilder {
     absl::StatusOr<Fusion> fusion = Fuse(graph_, aliases_);
     if (!fusion.ok()) return fusion.status();
     run_.End("fuse");
-    for (const FusedStep& step : fusion->order) {
+    const LastUses last_uses(graph_, aliases_, *fusion);
+    for (size_t s = 0; s < fusion->order.size(); ++s) {
+      const FusedStep& step = fusion->order[s];
+      const auto may_reuse = [&](ValueId result, ValueId dying) {
+        return last_uses.DiesIn(dying, s) && MayReuse(result, dying);
+      };
       const bool group = step.kind == FusedStep::Kind::kGroup;
       const NodeId node = group ? fusion->groups[step.index].nodes.front().node : step.index;
-      const absl::Status status = group ? AddLaunches(*fusion, step) : AddCall(node);
+      const absl::Status status = group ? AddLaunches(*fusion, step, may_reuse) : AddCall(node);
       if (!status.ok()) return AtNode(status, graph_.nodes()[node].origin);
     }
     FlushDeferred();
@@ -118,12 +124,23 @@ class FunctionBuilder {
 
   // --- kernels ---
 
-  absl::Status AddLaunches(const Fusion& fusion, const FusedStep& step) {
-    absl::StatusOr<LoweredStep> lowered = Lower(fusion, step);
+  // Whether the host has nothing against it: it may see what stands in a tensor of its own, and an external call's
+  // result may be somebody else's memory.
+  bool MayReuse(ValueId result, ValueId dying) const {
+    const v1::PlanValue::Storage storage = function_.values(static_cast<int>(plan_of_[dying])).storage();
+    if (storage == v1::PlanValue::EXTERNAL) return ReturnsFresh(graph_, graph_.nodes()[graph_.producer(dying)]);
+    return storage == v1::PlanValue::TENSOR || (storage == v1::PlanValue::WORKSPACE && !tensor_[result]);
+  }
+
+  absl::Status AddLaunches(const Fusion& fusion, const FusedStep& step, const kiln::MayReuse& may_reuse) {
+    absl::StatusOr<LoweredStep> lowered = Lower(fusion, step, may_reuse);
     if (!lowered.ok()) return lowered.status();
+    for (const Reuse& pair : lowered->reuse) plan_of_[pair.result] = plan_of_[pair.dying];
     const std::span<const Group> groups = std::span(fusion.groups).subspan(step.index, step.count);
     for (const Group& group : groups) {
-      for (const ValueId v : group.outputs) AllocateOutput(v);
+      for (const ValueId v : group.outputs) {
+        if (plan_of_[v] == kUnused) AllocateOutput(v);
+      }
     }
     const auto first_partial = static_cast<uint32_t>(partials_.size());
     for (const LoweredGroup::Partial& partial : lowered->partials) partials_.push_back(AllocatePartial(partial));
@@ -178,9 +195,9 @@ class FunctionBuilder {
     launch->set_origin(origin);
   }
 
-  absl::StatusOr<LoweredStep> Lower(const Fusion& fusion, const FusedStep& step) {
+  absl::StatusOr<LoweredStep> Lower(const Fusion& fusion, const FusedStep& step, const kiln::MayReuse& may_reuse) {
     if (absl::Status status = run_.Begin("lower"); !status.ok()) return status;
-    absl::StatusOr<LoweredStep> lowered = LowerStep(graph_, aliases_, fusion, step, options_.target);
+    absl::StatusOr<LoweredStep> lowered = LowerStep(graph_, aliases_, fusion, step, options_.target, may_reuse);
     if (!lowered.ok()) return PassRun::Named("lower", lowered.status());
     run_.End("lower");
     for (const LoweredKernel& kernel : lowered->kernels) {

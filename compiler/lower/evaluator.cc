@@ -92,7 +92,12 @@ loop::ValueId Evaluator::Load(ValueId value, const Index& index, loop::ValueId m
   return b_.Load(BufferOf(root, loop::Access::kRead), flat, mask);
 }
 
+void Evaluator::Share(const Reuse& pair) { buffer_of_[pair.result] = BufferOf(pair.dying, loop::Access::kReadWrite); }
+
+void Evaluator::Hold(ValueId root, Sym flat) { scopes_.back()[{root, flat, loop::kNone}] = LoadFlat(root, flat); }
+
 loop::ValueId Evaluator::LoadFlat(ValueId root, Sym flat) {
+  if (const std::optional<loop::ValueId> held = Find({root, flat, loop::kNone})) return *held;
   if (const auto it = staged_.find({root, flat}); it != staged_.end())
     return b_.Load(it->second.first, it->second.second);
   return b_.Load(BufferOf(root, loop::Access::kRead), flat);

@@ -44,6 +44,10 @@ class Evaluator {
   std::vector<MemoryAccess> TakeLoads() { return std::exchange(loads_, {}); }
   // From now on an unmasked read of the root's memory at `flat` is one of another buffer.
   void Stage(ValueId root, Sym flat, loop::BufferId buffer, Sym at);
+  // The result stands in the dying value's memory.
+  void Share(const Reuse& pair);
+  // Reads the root's element now, for all reads until the scope closes.
+  void Hold(ValueId root, Sym flat);
   // The root's element at the flat index, from memory.
   loop::ValueId LoadFlat(ValueId root, Sym flat);
   // A buffer of partial results.

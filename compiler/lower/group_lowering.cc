@@ -76,7 +76,10 @@ absl::StatusOr<Probe> GroupLowering::Run() {
   if (absl::Status status = Finish(); !status.ok()) return status;
   loop::Walk(std::as_const(kernel_.body), [&](const loop::Stmt& stmt) {
     if (const auto* let = std::get_if<loop::Let>(&stmt.node)) {
-      if (let->op == loop::Op::kLoad) probe.accesses.push_back({e_->buffers()[let->buffer].root, let->index, false});
+      if (let->op == loop::Op::kLoad) {
+        const bool masked = let->mask != loop::kNone;
+        probe.accesses.push_back({e_->buffers()[let->buffer].root, let->index, false, masked});
+      }
       if (let->op == loop::Op::kIndex) probe.accesses.push_back({kNoValue, let->index, false});
     } else if (const auto* store = std::get_if<loop::Store>(&stmt.node)) {
       probe.accesses.push_back({e_->buffers()[store->buffer].root, store->index, true});
@@ -98,6 +101,11 @@ void GroupLowering::ReplaceNames(loop::Stmt& stmt) {
       return it == named_.end() ? std::nullopt : std::optional(it->second);
     });
   });
+}
+
+void GroupLowering::UseReuse(std::span<const Reuse> reuse) {
+  reuse_ = reuse;
+  for (const Reuse& pair : reuse) e_->Share(pair);
 }
 
 bool GroupLowering::IsOutput(ValueId v) const {

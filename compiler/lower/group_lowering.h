@@ -37,6 +37,7 @@ class GroupLowering {
   void After(const GroupLowering& main);
   // For a main kernel: what goes through scratch. It outlives this, and came before it.
   void UseProbe(const Probe& probe) { probe_ = &probe; }
+  void UseReuse(std::span<const Reuse> reuse);
   // After the main kernel: what it leaves, and whether that still has to be folded.
   const std::vector<LoweredGroup::Partial>& partials() const { return partials_; }
   bool finished() const { return sinks_.empty() || finished_; }
@@ -86,6 +87,7 @@ class GroupLowering {
   void ForEachKept(F&& f);
   void KeepLoads(int64_t length, int64_t& bytes);
   void LoadRows(uint32_t phase);
+  void LoadReused(uint32_t phase);
   void StoreRows(uint32_t phase);
 
   // --- group_tiles.cc ---
@@ -155,6 +157,7 @@ class GroupLowering {
   };
   std::vector<KeptLoad> kept_loads_;
   const Probe* probe_ = nullptr;
+  std::span<const Reuse> reuse_;
   std::vector<std::vector<MemoryAccess>> loads_;  // of a probe
   struct Staged {
     MemoryAccess load;  // in the probe's axes

@@ -122,6 +122,15 @@ void GroupLowering::ForEachKept(F&& f) {
   }
 }
 
+// Elements that this loop may overwrite are read first.
+void GroupLowering::LoadReused(uint32_t phase) {
+  for (const Reuse& pair : reuse_) {
+    for (const MemoryAccess& load : probe_->loads[phase]) {
+      if (load.root == pair.dying) e_->Hold(load.root, AtCurrentPoint(load.index));
+    }
+  }
+}
+
 void GroupLowering::LoadRows(uint32_t phase) {
   ForEachKept([&](const KeptRow& row, ValueId v, const Index& index, loop::BufferId scratch) {
     if (std::find(row.loops.begin(), row.loops.end(), phase) == row.loops.end()) return;
@@ -131,6 +140,7 @@ void GroupLowering::LoadRows(uint32_t phase) {
     if (std::find(kept.loops.begin(), kept.loops.end(), phase) == kept.loops.end()) continue;
     e_->Stage(kept.load.root, AtCurrentPoint(kept.load.index), kept.scratch, Position(group_.reduced));
   }
+  LoadReused(phase);
 }
 
 void GroupLowering::StoreRows(uint32_t phase) {

@@ -66,13 +66,14 @@ absl::StatusOr<Probe> ProbeGroup(const Graph& graph, const Aliases& aliases, con
 }
 
 absl::StatusOr<LoweredGroup> LowerGroup(const Graph& graph, const Aliases& aliases, const Group& given,
-                                        const Schedule& schedule, const Probe& probe) {
+                                        const Schedule& schedule, const Probe& probe, std::span<const Reuse> reuse) {
   const bool convert = schedule.sink != Schedule::Sink::kNone && !HasSinks(given);
   const Group converted = convert ? WithSinks(given) : Group();
   const Group& group = convert ? converted : given;
   LoweredGroup lowered;
   GroupLowering main(graph, aliases, group, schedule, Stage::kMain);
   main.UseProbe(probe);
+  main.UseReuse(reuse);
   absl::StatusOr<LoweredKernel> kernel = main.Lower();
   if (!kernel.ok()) return kernel.status();
   lowered.kernels.push_back(*std::move(kernel));

@@ -80,6 +80,7 @@ struct MemoryAccess {
   ValueId root = kNoValue;
   Sym index;
   bool store = false;
+  bool masked = false;
   bool operator==(const MemoryAccess&) const = default;
 };
 struct Probe {
@@ -92,8 +93,15 @@ absl::StatusOr<Probe> ProbeGroup(const Graph& graph, const Aliases& aliases, con
 // The access, affine in both axes, is contiguous along axis `along` and strided along axis `vector`.
 bool IsAcross(SymContext& syms, const MemoryAccess& access, Var along, Var vector);
 
-// `probe`: the group's own.
+// A result that is stored where a dying value stood, element for element (schedule/reuse.h: when it may).
+struct Reuse {
+  ValueId result = kNoValue;
+  ValueId dying = kNoValue;  // a root
+};
+
+// `probe`: the group's own. The buffer of a pair in `reuse` is the dying value's.
 absl::StatusOr<LoweredGroup> LowerGroup(const Graph& graph, const Aliases& aliases, const Group& group,
-                                        const Schedule& schedule, const Probe& probe);
+                                        const Schedule& schedule, const Probe& probe,
+                                        std::span<const Reuse> reuse = {});
 
 }  // namespace kiln

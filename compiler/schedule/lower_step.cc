@@ -32,40 +32,56 @@ bool IsFewElements(const Graph& graph, const Group& fill) {
   return elements && *elements <= kFew;
 }
 
+absl::StatusOr<LoweredGroup> LowerAlone(const Graph& graph, const Aliases& aliases, const Group& group,
+                                        const ScheduleTarget& target) {
+  absl::StatusOr<Probe> probe = ProbeGroup(graph, aliases, group);
+  if (!probe.ok()) return probe.status();
+  return LowerGroup(graph, aliases, group, ChooseSchedule(graph, group, *probe, target), *probe);
+}
+
 }  // namespace
 
 absl::StatusOr<LoweredStep> LowerStep(const Graph& graph, const Aliases& aliases, const Fusion& fusion,
-                                      const FusedStep& fused, const ScheduleTarget& target) {
+                                      const FusedStep& fused, const ScheduleTarget& target, const MayReuse& may_reuse) {
   LoweredStep step;
+  const std::span<const Group> groups = std::span(fusion.groups).subspan(fused.index, fused.count);
+  std::vector<Probe> probes;
+  for (const Group& group : groups) {
+    absl::StatusOr<Probe> probe = ProbeGroup(graph, aliases, group);
+    if (!probe.ok()) return probe.status();
+    probes.push_back(*std::move(probe));
+  }
   std::vector<std::vector<LoweredKernel>> rounds;
-  for (const Group& group : std::span(fusion.groups).subspan(fused.index, fused.count)) {
-    size_t round = 0;
-    const std::optional<Group> fill = FillOf(graph, group);
-    const bool filled_inside = fill && IsFewElements(graph, *fill);
-    const auto lower = [&](const Group& part) -> absl::Status {
-      absl::StatusOr<Probe> probe = ProbeGroup(graph, aliases, part);
-      if (!probe.ok()) return probe.status();
-      Schedule schedule = ChooseSchedule(graph, part, *probe, target);
-      schedule.fill = filled_inside;
-      absl::StatusOr<LoweredGroup> lowered = LowerGroup(graph, aliases, part, schedule, *probe);
-      if (!lowered.ok()) return lowered.status();
-      if (&part == &group) step.schedules.push_back(std::move(schedule));
-      const auto first_partial = static_cast<uint32_t>(step.partials.size());
-      step.partials.insert(step.partials.end(), lowered->partials.begin(), lowered->partials.end());
-      for (LoweredKernel& kernel : lowered->kernels) {
-        for (KernelBuffer& buffer : kernel.buffers) {
-          if (buffer.root == kNoValue) buffer.partial += first_partial;
-        }
-        if (round == rounds.size()) rounds.emplace_back();
-        rounds[round].push_back(std::move(kernel));
-        round += fused.serial ? 0 : 1;
+  const auto add = [&](size_t& round, LoweredGroup lowered) {
+    const auto first_partial = static_cast<uint32_t>(step.partials.size());
+    step.partials.insert(step.partials.end(), lowered.partials.begin(), lowered.partials.end());
+    for (LoweredKernel& kernel : lowered.kernels) {
+      for (KernelBuffer& buffer : kernel.buffers) {
+        if (buffer.root == kNoValue) buffer.partial += first_partial;
       }
-      return absl::OkStatus();
-    };
-    if (fill && !filled_inside) {
-      if (absl::Status status = lower(*fill); !status.ok()) return status;
+      if (round == rounds.size()) rounds.emplace_back();
+      rounds[round].push_back(std::move(kernel));
+      round += fused.serial ? 0 : 1;
     }
-    if (absl::Status status = lower(group); !status.ok()) return status;
+  };
+  for (size_t g = 0; g < groups.size(); ++g) {
+    size_t round = 0;
+    Schedule schedule = ChooseSchedule(graph, groups[g], probes[g], target);
+    if (const std::optional<Group> fill = FillOf(graph, groups[g])) {
+      schedule.fill = IsFewElements(graph, *fill);
+      if (!schedule.fill) {
+        absl::StatusOr<LoweredGroup> lowered = LowerAlone(graph, aliases, *fill, target);
+        if (!lowered.ok()) return lowered.status();
+        add(round, *std::move(lowered));
+      }
+    }
+    std::vector<Reuse> reuse;
+    if (may_reuse) reuse = FindReuse(graph, groups, probes, g, may_reuse);
+    absl::StatusOr<LoweredGroup> lowered = LowerGroup(graph, aliases, groups[g], schedule, probes[g], reuse);
+    if (!lowered.ok()) return lowered.status();
+    add(round, *std::move(lowered));
+    step.schedules.push_back(std::move(schedule));
+    step.reuse.insert(step.reuse.end(), reuse.begin(), reuse.end());
   }
   for (std::vector<LoweredKernel>& round : rounds) {
     if (CanBundle(round)) {

@@ -1,53 +1,12 @@
 // Scans and scatters as kernels, beside what runs around them: against their reference meaning, bit for bit.
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <random>
-
-#include "compiler/graph/interp.h"
-#include "compiler/graph/text.h"
-#include "compiler/lower/index.h"
-#include "compiler/ops/eval.h"
-#include "compiler/ops/registry.h"
-#include "compiler/ops/testing.h"
-#include "compiler/schedule/run_graph.h"
+#include "compiler/schedule/testing.h"
 
 namespace kiln {
 namespace {
 
-constexpr int64_t kLargestIndex = 5;
-
-// Integers are indices up to kLargestIndex. Gives the kernels.
-std::vector<std::string> Check(const std::string& text) {
-  absl::StatusOr<std::shared_ptr<const Graph>> graph = ParseGraph("graph inference\n" + text, ResolveOp);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  if (!graph.ok()) return {};
-  std::vector<std::string> storages;
-  std::vector<HostValue> inputs;
-  std::mt19937 random(7);
-  for (const GraphInput& input : (*graph)->inputs()) {
-    const TensorType& type = *(*graph)->type(input.value);
-    HostArray array{type.dtype, {}, {}};
-    for (const Sym s : type.sizes) array.sizes.push_back(*(*graph)->syms().AsConst(s));
-    const int64_t n = *(*graph)->syms().AsConst(NumElements((*graph)->syms(), type.sizes));
-    for (int64_t i = 0; i < n; ++i) {
-      const double x = static_cast<double>(random() % 4000) / 1000 - 2;
-      array.data += FromDouble(type.dtype, IsFloat(type.dtype) ? x : static_cast<double>(random() % kLargestIndex));
-    }
-    storages.push_back(array.data);
-    inputs.push_back(std::move(array));
-  }
-  const absl::StatusOr<GraphResult> want = Interpret(**graph, inputs, EvalRecord);
-  const absl::StatusOr<GraphRun> got =
-      RunGraph(**graph, storages, {.limits = {}, .target = {.vector_bytes = 32}, .sizes = {}});
-  EXPECT_TRUE(want.ok()) << want.status();
-  EXPECT_TRUE(got.ok()) << got.status();
-  if (!want.ok() || !got.ok()) return {};
-  for (size_t o = 0; o < want->outputs.size(); ++o) {
-    EXPECT_EQ(got->outputs[o], std::get<HostArray>(want->outputs[o]).data) << "output " << o;
-  }
-  return got->kernels;
-}
+std::vector<std::string> Check(const std::string& text) { return CheckRun(text).kernels; }
 
 TEST(Ordered, ScansOfRowsAndColumns) {
   for (const char* dim : {"0", "1", "2"}) {

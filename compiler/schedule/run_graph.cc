@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/loop/interp.h"
 #include "compiler/loop/text.h"
@@ -33,11 +34,13 @@ class Runner {
     for (const GraphConstant& constant : graph_.constants()) memory_[constant.value] = constant.data;
     absl::StatusOr<Fusion> fusion = Fuse(graph_, aliases_, options_.limits);
     if (!fusion.ok()) return fusion.status();
-    for (const FusedStep& step : fusion->order) {
+    const LastUses last_uses(graph_, aliases_, *fusion);
+    for (size_t s = 0; s < fusion->order.size(); ++s) {
+      const FusedStep& step = fusion->order[s];
       if (step.kind == FusedStep::Kind::kExternal) {
         return absl::InvalidArgumentError(absl::StrCat("node ", step.index, " is an external call"));
       }
-      absl::Status status = RunStep(*fusion, step);
+      absl::Status status = RunStep(*fusion, step, [&](ValueId, ValueId dying) { return last_uses.DiesIn(dying, s); });
       if (!status.ok()) return status;
     }
     for (const GraphInput& input : graph_.inputs()) {
@@ -45,13 +48,19 @@ class Runner {
     }
     for (const GraphOutput& out : graph_.outputs()) {
       if (out.kind != GraphOutput::Kind::kValue) continue;
-      run_.outputs.push_back(memory_[aliases_.root(out.value)]);
-      run_.output_writes.push_back(writes_[aliases_.root(out.value)]);
+      run_.outputs.push_back(memory_[Place(aliases_.root(out.value))]);
+      run_.output_writes.push_back(writes_[Place(aliases_.root(out.value))]);
     }
     return std::move(run_);
   }
 
  private:
+  // The root whose memory `root` stands in.
+  ValueId Place(ValueId root) const {
+    const auto it = place_.find(root);
+    return it == place_.end() ? root : it->second;
+  }
+
   absl::StatusOr<int64_t> Value(Sym s) const {
     return graph_.syms().Eval(s, [&](Var var) -> std::optional<int64_t> {
       if (var.kind != VarKind::kSize || var.index >= options_.sizes.size()) return std::nullopt;
@@ -59,9 +68,11 @@ class Runner {
     });
   }
 
-  absl::Status RunStep(const Fusion& fusion, const FusedStep& step) {
-    absl::StatusOr<LoweredStep> lowered = LowerStep(graph_, aliases_, fusion, step, options_.target);
+  absl::Status RunStep(const Fusion& fusion, const FusedStep& step, const MayReuse& may_reuse) {
+    absl::StatusOr<LoweredStep> lowered = LowerStep(graph_, aliases_, fusion, step, options_.target, may_reuse);
     if (!lowered.ok()) return lowered.status();
+    for (const Reuse& pair : lowered->reuse) place_[pair.result] = Place(pair.dying);
+    run_.reused += lowered->reuse.size();
     run_.schedules.insert(run_.schedules.end(), lowered->schedules.begin(), lowered->schedules.end());
     for (const Group& group : std::span(fusion.groups).subspan(step.index, step.count)) {
       if (absl::Status status = Allocate(group); !status.ok()) return status;
@@ -80,6 +91,7 @@ class Runner {
 
   absl::Status Allocate(const Group& group) {
     for (const ValueId v : group.outputs) {
+      if (place_.contains(v)) continue;
       absl::StatusOr<int64_t> elements = Value(StorageSize(graph_.syms(), *graph_.type(v)));
       if (!elements.ok()) return elements.status();
       memory_[v].assign(std::max<int64_t>(*elements, 0) * ByteSize(graph_.type(v)->dtype), '\xcd');
@@ -93,7 +105,7 @@ class Runner {
     size_t next = 0;
     for (const KernelBuffer& buffer : lowered.buffers) {
       while (lowered.kernel.buffers[next].space != loop::Space::kGlobal) ++next;
-      std::string& memory = buffer.root != kNoValue ? memory_[buffer.root] : partials[buffer.partial];
+      std::string& memory = buffer.root != kNoValue ? memory_[Place(buffer.root)] : partials[buffer.partial];
       args.push_back(
           {memory.data(), static_cast<int64_t>(memory.size()) / ByteSize(lowered.kernel.buffers[next++].dtype)});
     }
@@ -124,7 +136,8 @@ class Runner {
   const Graph& graph_;
   const RunGraphOptions& options_;
   const Aliases aliases_;
-  std::vector<std::string> memory_;       // per root value
+  std::vector<std::string> memory_;  // per root value
+  absl::flat_hash_map<ValueId, ValueId> place_;
   std::vector<uint64_t> reads_, writes_;  // per root value
   GraphRun run_;
 };

@@ -23,6 +23,7 @@ struct GraphRun {
   std::vector<std::string> outputs;  // storages of the outputs, laid out by their types' strides
   std::vector<std::string> kernels;  // text of each kernel, in launch order
   std::vector<Schedule> schedules;
+  size_t reused = 0;                    // results that stand in the memory of a value that died there
   uint64_t reads = 0, writes = 0;       // elements, over all kernels
   std::vector<uint64_t> input_reads;    // one a tensor input: elements read of its memory
   std::vector<uint64_t> output_writes;  // one an output: elements written to its memory
