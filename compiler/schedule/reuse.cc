@@ -117,10 +117,10 @@ std::vector<Reuse> FindReuse(const Graph& graph, std::span<const Group> groups, 
     for (const MemoryAccess& access : probe.accesses) {
       const ValueId r = access.root;
       if (r == kNoValue || access.store || access.index != *index || *graph.type(r) != *graph.type(v)) continue;
-      if (!ReadsOnlyAt(probe, r, *index) || LoadedAfter(probe, r, at->phase) || !may_reuse(v, r)) continue;
+      if (!ReadsOnlyAt(probe, r, *index) || LoadedAfter(probe, r, at->phase)) continue;
       bool taken = std::ranges::any_of(found, [&](const Reuse& reuse) { return reuse.dying == r; });
       for (size_t g = 0; g < groups.size(); ++g) taken |= g != group && Touches(probes[g], r);
-      if (taken) continue;
+      if (taken || !may_reuse(v, r)) continue;
       found.push_back({.result = v, .dying = r});
       break;
     }
