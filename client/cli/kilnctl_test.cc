@@ -160,6 +160,8 @@ TEST_F(Kilnctl, Ops) {
   };
   EXPECT_EQ(names({"m"}), "mm sum ");
   EXPECT_EQ(names({"m*"}), "mm ");
+  EXPECT_EQ(names({"?m"}), "mm ");
+  EXPECT_EQ(names({"a*"}), "");
   EXPECT_EQ(names({"aten.sum"}), "sum ");
   EXPECT_EQ(names({"aten.*.default"}), "exp mm ");
   EXPECT_EQ(names({"--kind", "external"}), "mm ");

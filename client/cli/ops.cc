@@ -26,24 +26,24 @@ constexpr char kFooter[] =
     "\n"
     "  kilnctl ops                       all\n"
     "  kilnctl ops softmax               those with it in their name, or in that of an overload of torch's\n"
-    "  kilnctl ops 'aten.*_backward.*'   those whose whole name, or overload's, is like this";
+    "  kilnctl ops 'aten.*_backward.*'   those of which an overload (without a dot: the name) is like this";
 
 struct Filter {
   std::string pattern;  // empty: all
   std::string kind;     // empty: any
 };
 
-// Like a shell's if there is something to fill in, else a part of it.
-bool Matches(const std::string& name, const std::string& pattern) {
-  if (pattern.find_first_of("*?[") == std::string::npos) return absl::StrContains(name, pattern);
-  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-}
-
+// A pattern with something to fill in is like a shell's: of the record's name, or with a dot of an overload's. Else it
+// is a part of either.
 bool Passes(const v1::OpInfo& op, const Filter& filter) {
   if (!filter.kind.empty() && op.kind() != filter.kind) return false;
-  return Matches(op.name(), filter.pattern) || std::ranges::any_of(op.torch(), [&](const std::string& overload) {
-           return Matches(overload, filter.pattern);
-         });
+  const std::string& pattern = filter.pattern;
+  const bool shell = pattern.find_first_of("*?[") != std::string::npos;
+  const bool overloads = !shell || absl::StrContains(pattern, ".");
+  const auto matches = [&](const std::string& name) {
+    return shell ? fnmatch(pattern.c_str(), name.c_str(), 0) == 0 : absl::StrContains(name, pattern);
+  };
+  return matches(op.name()) || (overloads && std::ranges::any_of(op.torch(), matches));
 }
 
 std::string BudgetText(const v1::OpInfo& op) {

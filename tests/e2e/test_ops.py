@@ -9,8 +9,8 @@ def test_operators_have_meaning_gradient_budget_and_measured_error(shared_daemon
     ops = {op["name"]: op for op in shared_daemon.ctl("ops")["ops"]}
     assert len(ops) > 200 and list(ops) == sorted(ops)
     exp = ops["exp"]
-    assert (exp["kind"], exp["gradient"], exp["torch"]) == ("pointwise", "rule", ["aten.exp.default"])
-    assert exp["budget"]["ulp"] > 0
+    assert (exp["kind"], exp["torch"]) == ("pointwise", ["aten.exp.default"])
+    assert exp["gradient"] and exp["budget"]["ulp"] > 0
     (function,) = exp["functions"]
     assert function["name"] == "exp" and function["exhaustive"]
     assert {f["name"] for f in ops["gelu"]["functions"]} == {"erf", "tanh"}
@@ -28,7 +28,7 @@ def test_a_pattern_and_a_kind_choose(shared_daemon: Daemon) -> None:
         return {op["name"] for op in shared_daemon.ctl("ops", *args)["ops"]}
 
     assert names("softmax") >= {"softmax", "log_softmax", "softmax_backward"}
-    assert names("exp") >= {"exp", "exp2", "expm1"} and names("aten.exp.*") == {"exp"}
+    assert names("exp") >= {"exp", "exp2", "expm1"} and names("aten.exp.*") == {"exp"} and names("ex?") == {"exp"}
     external = names("--kind", "external")
     assert "mm" in external and "exp" not in external
     assert names("--kind", "external", "mm") == {name for name in external if "mm" in name}
