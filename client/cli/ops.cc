@@ -15,18 +15,16 @@ namespace kiln {
 namespace {
 
 constexpr char kFooter[] =
-    "KIND is how kiln computes it: pointwise, reduction, creation, view (index maths, never a copy), composite (of "
-    "other\n"
-    "operators); external: a call into torch. GRADIENT: a rule, that of its parts (decomposed), or why there is none.\n"
-    "BUDGET is how far an element may be from the exact result, and ERROR, for each function that computing one takes, "
-    "how\n"
-    "far that was found to be, of how far it may be: float32, in units in the last place; * over all inputs. --json "
-    "has\n"
-    "float64 too. Operators that are not listed are external calls.\n"
-    "\n"
-    "  kilnctl ops                       all\n"
-    "  kilnctl ops softmax               those with it in their name, or in that of an overload of torch's\n"
-    "  kilnctl ops 'aten.*_backward.*'   those of which an overload (without a dot: the name) is like this";
+    R"(KIND: how it is computed. pointwise, reduction, scan, scatter, creation; view: index maths, never a copy;
+composite: of other operators; external: by a call into torch, as is every operator that is not listed.
+GRADIENT: a rule, that of its parts (decomposed), or why there is none.
+BUDGET: how far an element may be from the exact result, in units in the last place.
+ERROR: of each function that an element takes, how far it was found to be of how far it may be, for float32;
+* over all inputs. --json has float64 too.
+
+  kilnctl ops                       all
+  kilnctl ops softmax               those with it in their name, or in that of an overload of torch's
+  kilnctl ops 'aten.*_backward.*'   those of which an overload (without a dot: the name) is like this)";
 
 struct Filter {
   std::string pattern;  // empty: all
@@ -87,7 +85,8 @@ void AddOps(CLI::App& app, Cli& cli) {
   CLI::App* verb = app.add_subcommand("ops", "the operators that the server knows, and how exact they are");
   verb->add_option("pattern", filter->pattern, "a part of a name, or a whole one with * ? []");
   verb->add_option("--kind", filter->kind, "of one kind only")
-      ->check(CLI::IsMember({"pointwise", "reduction", "creation", "view", "composite", "external"}));
+      ->check(
+          CLI::IsMember({"pointwise", "reduction", "scan", "scatter", "creation", "view", "composite", "external"}));
   verb->footer(kFooter);
   verb->callback([&cli, filter] { Run(cli, *filter); });
 }

@@ -14,6 +14,7 @@
 #include "compiler/graph/node_status.h"
 #include "compiler/loop/text.h"
 #include "compiler/lower/alias.h"
+#include "compiler/lower/bundle.h"
 #include "compiler/lower/index.h"
 #include "compiler/memory/workspace.h"
 #include "compiler/schedule/fuse.h"
@@ -23,6 +24,7 @@ namespace kiln {
 namespace {
 
 constexpr uint32_t kUnused = 0xffffffff;
+constexpr size_t kMaxDeferred = 16;
 
 class FunctionBuilder {
  public:
@@ -52,6 +54,7 @@ class FunctionBuilder {
       const absl::Status status = group ? AddLaunches(*fusion, step) : AddCall(node);
       if (!status.ok()) return AtNode(status, graph_.nodes()[node].origin);
     }
+    FlushDeferred();
     AddUpdates();
     AddOutputs();
     PlaceTemporaries();
@@ -122,18 +125,52 @@ class FunctionBuilder {
     for (const Group& group : groups) {
       for (const ValueId v : group.outputs) AllocateOutput(v);
     }
-    std::vector<uint32_t> partials;
-    for (const LoweredGroup::Partial& partial : lowered->partials) partials.push_back(AllocatePartial(partial));
+    const auto first_partial = static_cast<uint32_t>(partials_.size());
+    for (const LoweredGroup::Partial& partial : lowered->partials) partials_.push_back(AllocatePartial(partial));
     const uint32_t origin = graph_.nodes()[groups.front().nodes.front().node].origin;
-    for (const LoweredKernel& kernel : lowered->kernels) AddLaunch(kernel, partials, origin);
+    for (LoweredKernel& kernel : lowered->kernels) {
+      for (KernelBuffer& buffer : kernel.buffers) {
+        if (buffer.root == kNoValue) buffer.partial += first_partial;
+      }
+      if (kernel.finishes) {
+        Defer(std::move(kernel), origin);
+        continue;
+      }
+      for (const KernelBuffer& buffer : kernel.buffers) BeforeReading(buffer.root);
+      AddLaunch(kernel, origin);
+    }
     return absl::OkStatus();
   }
 
-  void AddLaunch(const LoweredKernel& kernel, std::span<const uint32_t> partials, uint32_t origin) {
+  // A kernel that only folds partial results waits, to share a launch with others, until something reads what it
+  // writes.
+  void Defer(LoweredKernel kernel, uint32_t origin) {
+    for (const KernelBuffer& buffer : kernel.buffers) {
+      if (buffer.root == kNoValue) continue;
+      BeforeReading(buffer.root);
+      deferred_roots_.insert(buffer.root);
+    }
+    deferred_.push_back(std::move(kernel));
+    deferred_origin_ = origin;
+    if (deferred_.size() == kMaxDeferred) FlushDeferred();
+  }
+
+  void BeforeReading(ValueId root) {
+    if (deferred_roots_.contains(root)) FlushDeferred();
+  }
+
+  void FlushDeferred() {
+    std::vector<LoweredKernel> kernels = std::exchange(deferred_, {});
+    deferred_roots_.clear();
+    if (kernels.empty()) return;
+    AddLaunch(Bundle(syms_, std::move(kernels), /*serial=*/false), deferred_origin_);
+  }
+
+  void AddLaunch(const LoweredKernel& kernel, uint32_t origin) {
     v1::Launch* launch = function_.add_steps()->mutable_launch();
     launch->set_kernel(pool_.Add(kernel.kernel));
     for (const KernelBuffer& buffer : kernel.buffers) {
-      launch->add_buffers(buffer.root != kNoValue ? plan_of_[buffer.root] : partials[buffer.partial]);
+      launch->add_buffers(buffer.root != kNoValue ? plan_of_[buffer.root] : partials_[buffer.partial]);
     }
     table_.Write(std::span<const Sym>(kernel.sizes), launch->mutable_sizes());
     launch->set_extent(table_(kernel.extent));
@@ -190,6 +227,7 @@ class FunctionBuilder {
   absl::Status AddCall(NodeId n) {
     const Node& node = graph_.nodes()[n];
     v1::External call;
+    ForEachValue(std::span<const Arg>(node.args), [&](ValueId v) { BeforeReading(aliases_.root(v)); });
     absl::Status status =
         DescribeCall(graph_, node, [&](ValueId v) { return Tensor(v); }, [&](Sym s) { return table_(s); }, call);
     if (!status.ok()) return status;
@@ -345,6 +383,10 @@ class FunctionBuilder {
   std::vector<uint32_t> plan_of_;                      // plan value of each graph value
   std::vector<bool> tensor_;                           // per graph value (roots): the host sees it
   std::vector<std::pair<uint32_t, Sym>> temporaries_;  // plan values in the workspace, and their bytes
+  std::vector<uint32_t> partials_;                     // plan values of all partial results
+  std::vector<LoweredKernel> deferred_;
+  absl::flat_hash_set<ValueId> deferred_roots_;  // that they touch
+  uint32_t deferred_origin_ = 0;
 };
 
 }  // namespace

@@ -31,6 +31,7 @@ NodeKind Classify(const Graph& graph, const Node& node) {
   if (node.def->view) return NodeKind::kView;
   if (!AllComputable(graph, node)) return NodeKind::kExternal;
   if (node.def->reduce) return NodeKind::kReduction;
+  if (node.def->order) return NodeKind::kOrdered;
   if (!node.def->lower) return NodeKind::kExternal;
   bool has_tensor = false;
   ForEachValue(std::span<const Arg>(node.args), [&](ValueId) { has_tensor = true; });

@@ -16,6 +16,7 @@ enum class NodeKind : uint8_t {
   kInlined,    // `lower`; computed wherever it is read (inline.h): creations, and what is cheaper to compute than to
                // store
   kReduction,  // `reduce`
+  kOrdered,    // `order`
 };
 
 // By the node alone: kInlined only without tensor operands.

@@ -1,5 +1,6 @@
 #include "compiler/lower/bundle.h"
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -118,16 +119,12 @@ class Bundler {
       const auto fresh = static_cast<loop::BufferId>(bundle_.kernel.buffers.size());
       if (buffer.space == loop::Space::kGlobal) {
         const KernelBuffer& what = part.buffers[global++];
-        if (what.root != kNoValue) {
-          const auto [it, added] = buffer_of_.try_emplace(what.root, fresh);
-          ids.push_back(it->second);
-          if (!added) {
-            loop::Access& access = bundle_.kernel.buffers[it->second].access;
-            if (access != buffer.access) access = loop::Access::kReadWrite;
-            continue;
-          }
-        } else {
-          ids.push_back(fresh);
+        const auto [it, added] = buffer_of_.try_emplace({what.root, what.partial}, fresh);
+        ids.push_back(it->second);
+        if (!added) {
+          loop::Access& access = bundle_.kernel.buffers[it->second].access;
+          if (access != buffer.access) access = loop::Access::kReadWrite;
+          continue;
         }
         bundle_.buffers.push_back(what);
       } else {
@@ -144,8 +141,8 @@ class Bundler {
   SymContext& syms_;
   loop::AxisId parallel_ = 0;
   loop::Block body_;
-  absl::flat_hash_map<Sym, uint32_t> size_of_;              // by size of the graph
-  absl::flat_hash_map<ValueId, loop::BufferId> buffer_of_;  // by root
+  absl::flat_hash_map<Sym, uint32_t> size_of_;                                   // by size of the graph
+  absl::flat_hash_map<std::pair<ValueId, uint32_t>, loop::BufferId> buffer_of_;  // by root and partial result
 };
 
 }  // namespace
@@ -163,7 +160,11 @@ bool CanBundle(const std::vector<LoweredKernel>& parts) {
 
 LoweredKernel Bundle(SymContext& graph_syms, std::vector<LoweredKernel> parts, bool serial) {
   if (parts.size() == 1) return std::move(parts.front());
-  return Bundler(graph_syms).Bundle(std::move(parts), serial);
+  const bool finishes =
+      std::all_of(parts.begin(), parts.end(), [](const LoweredKernel& part) { return part.finishes; });
+  LoweredKernel bundle = Bundler(graph_syms).Bundle(std::move(parts), serial);
+  bundle.finishes = finishes;
+  return bundle;
 }
 
 }  // namespace kiln

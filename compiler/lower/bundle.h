@@ -12,7 +12,7 @@ bool CanBundle(const std::vector<LoweredKernel>& parts);
 
 // One kernel of several. Side by side: its parallel iterations are the first part's, then the second's …. Serial: one
 // iteration, which does all of the first part, then all of the second …, so that each may read what those before it
-// have stored. A root's memory is one buffer. The partial results of the parts must not share numbers. One part is
+// have stored. A root's memory is one buffer, and so is that of the partial results of one number. One part is
 // given back as it is. Test: bundle_test.cc.
 LoweredKernel Bundle(SymContext& graph_syms, std::vector<LoweredKernel> parts, bool serial);
 

@@ -109,6 +109,27 @@ void Evaluator::Store(ValueId value, const Index& index, loop::ValueId element) 
   b_.Store(BufferOf(value, loop::Access::kWrite), Dot(syms_, index, graph_.type(value)->strides), element);
 }
 
+std::vector<loop::ValueId> Evaluator::Apply(NodeId n, const OrderSpec& spec, const Index& point,
+                                            std::span<const loop::ValueId> carry) {
+  const Node& node = graph_.nodes()[n];
+  NodeElement element(graph_, node, point, loop::kNone, b_,
+                      [this](ValueId value, const Index& at, loop::ValueId m) { return At(value, at, m); });
+  const ValueId first = node.first_result;
+  const auto stored = [&](std::span<const Sym> index) {
+    const TensorType& type = *graph_.type(first);
+    const Sym flat = Dot(syms_, index, type.strides);
+    return b_.Cast(ComputeDType(type.dtype), b_.Load(BufferOf(first, loop::Access::kReadWrite), flat));
+  };
+  Updated updated = spec.update({element, carry, stored});
+  for (uint32_t r = 0; r < node.num_results; ++r) {
+    const TensorType* type = graph_.type(node.first_result + r);
+    if (type == nullptr) continue;
+    b_.Store(BufferOf(node.first_result + r, loop::Access::kReadWrite), Dot(syms_, updated.index, type->strides),
+             b_.Cast(type->dtype, updated.results[r]), updated.mask);
+  }
+  return std::move(updated.carry);
+}
+
 loop::BufferId Evaluator::AddPartial(uint32_t partial, DType dtype, Sym elements, loop::Access access) {
   buffers_.push_back({.partial = partial});
   b_.kernel().buffers.push_back({.dtype = dtype, .size = elements, .access = access});
@@ -121,6 +142,8 @@ loop::BufferId Evaluator::BufferOf(ValueId root, loop::Access access) {
     const TensorType& type = *graph_.type(root);
     buffers_.push_back({.root = root});
     b_.kernel().buffers.push_back({.dtype = type.dtype, .size = StorageSize(syms_, type), .access = access});
+  } else if (b_.kernel().buffers[it->second].access != access) {
+    b_.kernel().buffers[it->second].access = loop::Access::kReadWrite;
   }
   return it->second;
 }

@@ -25,11 +25,14 @@ struct GroupNode {
 // Two kinds of reductions over one space. Row reductions fold the `reduced` dims while one point of the others is
 // worked on, and what follows can read the results. Sinks fold the `sunk` dims while the kernel goes along them, into
 // one accumulator for each point of the others; nothing in the group but kept nodes can read the results, which are
-// there only at the end.
+// there only at the end. Where both kinds are there, sinks fold either full values, and `sunk` is all the dims that are
+// not reduced and not 1, or outer values (the sum of the rows' losses), and `sunk` is all dims.
 struct Group {
-  Index space = {};                // sizes
-  std::vector<bool> reduced = {};  // one a dim
-  std::vector<bool> sunk = {};     // one a dim; where both kinds are there, all the dims that are not reduced and not 1
+  Index space = {};                   // sizes
+  std::vector<bool> reduced = {};     // one a dim
+  std::vector<bool> sunk = {};        // one a dim
+  bool sinks_outer = false;           // both kinds are there, and sinks fold outer values
+  bool ordered = false;               // its one node is, along the `reduced` dims of its space of updates
   std::vector<GroupNode> nodes = {};  // in graph order
   std::vector<ValueId> outputs = {};  // values to store, in order
 };

@@ -82,7 +82,8 @@ Sym GroupLowering::OpenOuter() {
     base = syms_.Mul(syms_.Mod(p, blocks), block);
     inner = syms_.ProvablyDivisible(inner, block) ? block : syms_.Min(block, syms_.Sub(inner, base));
   }
-  SetIndex(schedule_.dims[parallel], syms_.Add(base, Open(AxisKind::kVector, inner, schedule_.width)));
+  vector_axis_ = Open(AxisKind::kVector, inner, schedule_.width);
+  SetIndex(schedule_.dims[parallel], syms_.Add(base, vector_axis_));
   return extent;
 }
 
@@ -104,7 +105,7 @@ void GroupLowering::CloseLoops(int down_to) {
 // Loops over `dims`, the innermost of them the vector axis unless that is open already.
 void GroupLowering::OpenInner(std::span<const std::vector<int>> dims) {
   for (size_t i = 0; i < dims.size(); ++i) {
-    const bool vector = !schedule_.columns && i + 1 == dims.size();
+    const bool vector = !schedule_.columns && !group_.ordered && i + 1 == dims.size();
     const Sym extent = Extent(dims[i]);
     SetIndex(dims[i], vector ? Open(AxisKind::kVector, extent, schedule_.width) : Open(AxisKind::kSerial, extent, 1));
   }

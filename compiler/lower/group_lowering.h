@@ -105,10 +105,14 @@ class GroupLowering {
                 std::span<const Fold> sinks);
   Fold MakeFold(NodeId n);
   static loop::Builder::Combine CombineAll(std::span<const Fold> folds);
-  Values Lift(const Fold& fold);
+  Values Lift(const Fold& fold, Place place);
   Values FoldDims(size_t i, std::span<const loop::ValueId> init, const loop::Builder::Combine& combine,
                   const std::function<Values()>& body);
   void Results(const Fold& fold, std::span<const loop::ValueId> totals, Place place);
+
+  // --- group_ordered.cc ---
+  void RunOrdered();
+  void FillResults(NodeId n, const OrderSpec& spec);
 
   // --- group_sinks.cc ---
   void FindSinks();
@@ -121,7 +125,7 @@ class GroupLowering {
   Sym OpenChunks();
   void InitPartials();
   Sym ChunkExtent(Sym extent);
-  void Sink(const Fold& sink);
+  void Sink(const Fold& sink, Place operand);
   void StorePartials(std::span<const Fold> sinks, std::span<const loop::ValueId> totals);
   void FinishSinks();
   Values FoldPartials();
@@ -136,6 +140,7 @@ class GroupLowering {
   loop::Kernel kernel_;
   std::unique_ptr<loop::Builder> b_;
   std::unique_ptr<Evaluator> e_;
+  Sym vector_axis_;                      // of columns: within the block
   Index at_;                             // index of each dim of the space at the current point
   absl::flat_hash_map<Var, Sym> named_;  // axes that stand for expressions while the kernel is written
   int open_ = 0;

@@ -21,6 +21,7 @@ Index GroupLowering::Here(Place place, std::span<const Sym> sizes) {
 }
 
 void GroupLowering::RunPhases() {
+  if (group_.ordered) return RunOrdered();
   if (!probing() && FoldsRows()) FindKeptRows();
   uint32_t last = 0;
   for (const GroupNode& at : group_.nodes) last = std::max(last, at.phase);
@@ -32,11 +33,13 @@ void GroupLowering::RunPhases() {
   }
 }
 
-// Outer nodes that can be computed before loop `phase`, and stores of theirs.
+// Outer nodes that can be computed before loop `phase`, stores of theirs, and sinks that fold them.
 void GroupLowering::OuterNodes(uint32_t phase) {
   for (const GroupNode& at : group_.nodes) {
     if (at.place == Place::kOuter && at.phase == phase) StoreOutputs(at, /*compute=*/!IsReduction(at.node));
   }
+  if (!group_.sinks_outer) return;
+  for (const Fold& sink : SinksOf(phase)) Sink(sink, Place::kOuter);
 }
 
 void GroupLowering::StoreOutputs(const GroupNode& at, bool compute) {
@@ -65,7 +68,7 @@ void GroupLowering::Loop(uint32_t phase) {
       folds.back().init = folds.back().spec.init(*b_);
     }
   }
-  const std::vector<Fold> sinks = SinksOf(phase);
+  const std::vector<Fold> sinks = group_.sinks_outer ? std::vector<Fold>() : SinksOf(phase);
   if (stores.empty() && folds.empty() && sinks.empty()) return;
   if (!folds.empty() || (!sinks.empty() && schedule_.sink == Schedule::Sink::kInside)) {
     FoldLoop(phase, stores, folds, sinks);
@@ -80,7 +83,7 @@ void GroupLowering::PlainLoop(uint32_t phase, const std::vector<GroupNode>& stor
   e_->OpenScope();
   LoadRows(phase);
   for (const GroupNode& at : stores) StoreOutputs(at, /*compute=*/true);
-  for (const Fold& sink : sinks) Sink(sink);
+  for (const Fold& sink : sinks) Sink(sink, Place::kFull);
   StoreRows(phase);
   e_->CloseScope();
   CloseLoops(depth);
@@ -116,11 +119,11 @@ void GroupLowering::FoldLoop(uint32_t phase, const std::vector<GroupNode>& store
     LoadRows(phase);
     for (const GroupNode& at : stores) StoreOutputs(at, /*compute=*/true);
     if (!inside) {
-      for (const Fold& sink : sinks) Sink(sink);
+      for (const Fold& sink : sinks) Sink(sink, Place::kFull);
     }
     Values tuple;
     for (const Fold& fold : here) {
-      const Values part = Lift(fold);
+      const Values part = Lift(fold, Place::kFull);
       tuple.insert(tuple.end(), part.begin(), part.end());
     }
     StoreRows(phase);
@@ -134,10 +137,11 @@ void GroupLowering::FoldLoop(uint32_t phase, const std::vector<GroupNode>& store
   }
 }
 
-GroupLowering::Values GroupLowering::Lift(const Fold& fold) {
+// Of the operand, which stands at `place`.
+GroupLowering::Values GroupLowering::Lift(const Fold& fold, Place place) {
   const loop::Builder::OriginScope origin(*b_, fold.node);
   const Call call(graph_, graph_.nodes()[fold.node]);
-  const loop::ValueId element = e_->At(call.value(0), Here(Place::kFull, call.type(0).sizes));
+  const loop::ValueId element = e_->At(call.value(0), Here(place, call.type(0).sizes));
   return fold.spec.lift(*b_, b_->Cast(fold.spec.accumulate, element));
 }
 

@@ -27,6 +27,7 @@ std::vector<GroupLowering::Fold> GroupLowering::SinksOf(uint32_t phase) const {
 std::span<const std::vector<int>> GroupLowering::KeptDims() const {
   const std::span<const std::vector<int>> dims(schedule_.dims);
   if (stage_ == Stage::kFinish) return dims;
+  if (group_.sinks_outer) return {};
   return schedule_.sink == Schedule::Sink::kInside ? dims.first(NumOuter()) : dims.subspan(NumOuter());
 }
 
@@ -38,10 +39,12 @@ Sym GroupLowering::PartialPosition(Sym chunk) { return syms_.Add(syms_.Mul(chunk
 // computed.
 void GroupLowering::CountChunks() {
   const bool inside = schedule_.sink == Schedule::Sink::kInside;
-  const Sym one = syms_.Const(1), sunk = NumPoints(group_.sunk);
+  const Sym one = syms_.Const(1);
   // Of the loop dim that is cut; each of its iterations goes over `rest` points.
-  const Sym extent = inside ? Extent(schedule_.dims[NumOuter()]) : sunk;
-  Sym rest = inside ? syms_.FloorDiv(sunk, syms_.Max(extent, one)) : NumPoints(kept_);
+  const size_t cut = inside ? NumOuter() : 0;
+  const Sym extent = Extent(schedule_.dims[cut]);
+  Sym rest = one;
+  for (size_t i = cut + 1; i < schedule_.dims.size(); ++i) rest = syms_.Mul(rest, Extent(schedule_.dims[i]));
   rest = syms_.Max(rest, one);
   chunk_length_ = syms_.Max(syms_.CeilDiv(extent, syms_.Const(schedule_.max_chunks)),
                             syms_.CeilDiv(syms_.Const(schedule_.chunk_points), rest));
@@ -117,8 +120,8 @@ Sym GroupLowering::ChunkExtent(Sym extent) {
 }
 
 // Folds the current point into the chunk's partial result in memory.
-void GroupLowering::Sink(const Fold& sink) {
-  const Values lifted = Lift(sink);
+void GroupLowering::Sink(const Fold& sink, Place operand) {
+  const Values lifted = Lift(sink, operand);
   if (probing()) {
     probed_[sink.node] = lifted;
     return;

@@ -34,6 +34,9 @@ std::string Kinds(std::string_view body) {
       case NodeKind::kReduction:
         kinds += 'R';
         break;
+      case NodeKind::kOrdered:
+        kinds += 'O';
+        break;
     }
   }
   return kinds;

@@ -25,7 +25,7 @@ Group WithSinks(Group group) {
 }
 
 // Over the dims that are not sunk, which are few or already spread over threads.
-Schedule FinishSchedule(const Schedule& main) {
+Schedule FinishSchedule(const Group& group, const Schedule& main) {
   constexpr int64_t kBlock = 64;
   Schedule finish = main;
   finish.sink = Schedule::Sink::kNone;
@@ -33,6 +33,7 @@ Schedule FinishSchedule(const Schedule& main) {
   const auto outer = main.dims.begin() + main.num_outer;
   finish.dims = main.sink == Schedule::Sink::kOutside ? std::vector(outer, main.dims.end())
                                                       : std::vector(main.dims.begin(), outer);
+  if (group.sinks_outer) finish.dims.clear();
   finish.num_outer = static_cast<int>(finish.dims.size());
   finish.block = kBlock;
   return finish;
@@ -77,11 +78,12 @@ absl::StatusOr<LoweredGroup> LowerGroup(const Graph& graph, const Aliases& alias
   lowered.kernels.push_back(*std::move(kernel));
   lowered.partials = main.partials();
   if (main.finished()) return lowered;
-  const Schedule finish_schedule = FinishSchedule(schedule);
+  const Schedule finish_schedule = FinishSchedule(group, schedule);
   GroupLowering finish(graph, aliases, group, finish_schedule, Stage::kFinish);
   finish.After(main);
   kernel = finish.Lower();
   if (!kernel.ok()) return kernel.status();
+  kernel->finishes = true;
   lowered.kernels.push_back(*std::move(kernel));
   return lowered;
 }

@@ -34,7 +34,8 @@ namespace kiln {
 struct Schedule {
   enum class Sink : uint8_t { kNone, kOutside, kInside };
   std::vector<std::vector<int>> dims;  // loop dims, outermost first: positions in the space, outermost first
-  int num_outer = 0;     // of these, the first so many are not reduced; kOutside: are sunk; kInside: are not sunk
+  int num_outer = 0;     // of these, the first so many are not reduced; kOutside: are those that the sinks go along;
+                         // kInside: are not sunk
   bool columns = false;  // the vector axis is dims[num_outer - 1]; else it is dims.back()
   Sink sink = Sink::kNone;
   uint32_t width = 1;
@@ -43,7 +44,8 @@ struct Schedule {
   int64_t grain_work = 32768;    // element operations a thread should get at least
   int64_t chunk_points = 16384;  // points a chunk should have at least
   int64_t max_chunks = 64;
-  int tiled = -1;  // loop dim; -1: no tiles
+  bool fill = false;  // a scatter: its kernel also writes what the results hold before
+  int tiled = -1;     // loop dim; -1: no tiles
   int64_t tile = 32;
   std::string ToString() const;
 };
@@ -51,7 +53,7 @@ struct Schedule {
 // What a global buffer of a kernel is: a root's memory (Aliases::root), or a partial result of the group.
 struct KernelBuffer {
   ValueId root = kNoValue;
-  uint32_t partial = 0;  // where there is no root: index into LoweredGroup::partials
+  uint32_t partial = 0;  // where there is no root (else 0): index into LoweredGroup::partials
 };
 
 struct LoweredKernel {
@@ -60,6 +62,7 @@ struct LoweredKernel {
   std::vector<Sym> sizes;             // one a size parameter, in the graph's context
   Sym extent;                         // of the parallel axis, in the graph's context
   Sym grain;
+  bool finishes = false;  // folds the partial results of a kernel before it
 };
 
 // What a group becomes: one kernel, or one that leaves partial results of sinks and one that folds them.

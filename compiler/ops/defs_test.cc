@@ -92,6 +92,56 @@ TEST_F(Defs, Views) {
   Expect("%0 = input f32[2, 2]\n%1, %2 = unbind(%0, 1) : f32[2], f32[2]\nreturn %1, %2", {{0, 2}, {1, 3}});
 }
 
+TEST_F(Defs, Scans) {
+  Expect("%0 = input f32[3, 4]\n%1 = cumsum(%0, 0, none) : f32[3, 4]\nreturn %1",
+         {{0, 1, 2, 3, 4, 6, 8, 10, 12, 15, 18, 21}});
+  Expect("%0 = input f32[3, 4]\n%1 = cumsum(%0, -1, none) : f32[3, 4]\nreturn %1",
+         {{0, 1, 3, 6, 4, 9, 15, 22, 8, 17, 27, 38}});
+  Expect("%0 = input f32[3, 4]\n%1 = cumprod(%0, 1, none) : f32[3, 4]\nreturn %1",
+         {{0, 0, 0, 0, 4, 20, 120, 840, 8, 72, 720, 7920}});
+  // Accumulated in f64, as eager does: 2^24 + 1 + 1.
+  Expect("%0 = input f32[3]\n%1 = cumsum(%0, 0, none) : f32[3]\nreturn %1", {{16777216, 16777216, 16777218}},
+         {{16777216, 1, 1}});
+}
+
+TEST_F(Defs, Scatters) {
+  Expect(
+      "%0 = input f32[4, 2]\n%1 = input i64[4]\n"
+      "%2 = embedding_dense_backward(%0, %1, 3, 1, false) : f32[3, 2]\nreturn %2",
+      {{2, 3, 0, 0, 4, 6}}, {{}, {2, 0, 2, 1}});
+  const std::string self = "%0 = input f32[3, 2]\n";
+  Expect(self + "%1 = input i64[2]\n%2 = input f32[2, 2]\n%3 = index_put(%0, [%1], %2, false) : f32[3, 2]\nreturn %3",
+         {{2, 3, 2, 3, 0, 1}}, {{}, {-1, 0}});
+  Expect(self + "%1 = input i64[2]\n%2 = input f32[2, 2]\n%3 = index_put(%0, [%1], %2, true) : f32[3, 2]\nreturn %3",
+         {{0, 1, 2, 3, 6, 9}}, {{}, {2, 2}});
+  Expect(self +
+             "%1 = input i64[2]\n%2 = input i64[2]\n%3 = input f32[]\n"
+             "%4 = index_put(%0, [%1, %2], %3, true) : f32[3, 2]\nreturn %4",
+         {{0, 6, 2, 3, 4, 10}}, {{}, {0, 2}, {1, 1}, {5}});
+  Expect(self +
+             "%1 = input i64[2]\n%2 = input f32[3, 2]\n"
+             "%3 = index_put(%0, [none, %1], %2, true) : f32[3, 2]\nreturn %3",
+         {{0, 2, 2, 8, 4, 14}}, {{}, {1, 1}});
+  const std::string picked = self + "%1 = input i64[2, 2]\n%2 = input f32[2, 2]\n";
+  const std::vector<std::vector<double>> places = {{}, {0, 1, 0, 0}};
+  Expect(picked + "%3 = scatter(%0, 0, %1, %2) : f32[3, 2]\nreturn %3", {{2, 3, 2, 1, 4, 5}}, places);
+  Expect(picked + "%3 = scatter(%0, 0, %1, 7) : f32[3, 2]\nreturn %3", {{7, 7, 2, 7, 4, 5}}, places);
+  Expect(picked + "%3 = scatter_add(%0, 0, %1, %2) : f32[3, 2]\nreturn %3", {{2, 4, 2, 4, 4, 5}}, places);
+  Expect(picked + "%3 = scatter_reduce(%0, 0, %1, %2, \"amax\", true) : f32[3, 2]\nreturn %3", {{2, 3, 2, 3, 4, 5}},
+         places);
+  // The index reaches a part of the other dim only.
+  Expect(self +
+             "%1 = input i64[2, 1]\n%2 = input f32[2, 2]\n"
+             "%3 = scatter_reduce(%0, 1, %1, %2, \"prod\", true) : f32[3, 2]\nreturn %3",
+         {{0, 0, 4, 3, 4, 5}}, {{}, {1, 0}});
+  Expect(self + "%1 = input i64[3]\n%2 = input f32[3, 3]\n%3 = index_add(%0, 1, %1, %2, 1) : f32[3, 2]\nreturn %3",
+         {{2, 2, 7, 10, 12, 18}}, {{}, {1, 1, 0}});
+  Expect(self + "%1 = input i64[1]\n%2 = input f32[1, 2]\n%3 = index_copy(%0, 0, %1, %2) : f32[3, 2]\nreturn %3",
+         {{0, 1, 2, 3, 9, 9}}, {{}, {2}, {9, 9}});
+  ExpectRefused(self + "%1 = input i64[1]\n%2 = input f32[1, 2]\n%3 = index_copy(%0, 0, %1, %2) : f32[3, 2]\nreturn %3",
+                "out of range", {{}, {3}});
+}
+
 TEST_F(Defs, Diagonals) {
   Expect(
       "%0 = input f32[2, 3]\n%1 = diagonal(%0, 0, 0, 1) : f32[2]\n%2 = diagonal(%0, 1, 0, 1) : f32[2]\n"

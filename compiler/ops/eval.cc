@@ -1,5 +1,6 @@
 #include "compiler/ops/eval.h"
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
@@ -154,7 +155,7 @@ class ReferenceKernel {
       const bool is_result = v >= call_.node().first_result;
       kernel_.buffers.push_back({.dtype = graph.type(v)->dtype,
                                  .size = Numel(graph.syms(), graph.type(v)->sizes),
-                                 .access = is_result ? loop::Access::kWrite : loop::Access::kRead});
+                                 .access = is_result ? ResultAccess() : loop::Access::kRead});
     }
   }
 
@@ -164,6 +165,9 @@ class ReferenceKernel {
     const OpDef& def = *call_.node().def;
     if (def.lower != nullptr) {
       ForEachIndex(b, call_.result().sizes, [&](const Index& index) { Pointwise(b, index); });
+      if (def.order != nullptr) Updates(b);
+    } else if (def.order != nullptr) {
+      Updates(b);
     } else if (def.view != nullptr) {
       for (uint32_t r = 0; r < call_.node().num_results; ++r) {
         ForEachIndex(b, call_.result(r).sizes, [&](const Index& index) { View(b, r, index); });
@@ -185,9 +189,52 @@ class ReferenceKernel {
     for (size_t d = 0; d < sizes.size(); ++d) b.EndFor();
   }
 
-  void StoreResult(loop::Builder& b, uint32_t r, const Index& index, loop::ValueId value) {
+  loop::Access ResultAccess() const {
+    return call_.node().def->order != nullptr ? loop::Access::kReadWrite : loop::Access::kWrite;
+  }
+
+  void StoreResult(loop::Builder& b, uint32_t r, const Index& index, loop::ValueId value,
+                   loop::ValueId mask = loop::kNone) {
     const TensorType& type = call_.result(r);
-    b.Store(call_.node().first_result + r, FlatIndex(call_.syms(), index, type.strides), b.Cast(type.dtype, value));
+    b.Store(call_.node().first_result + r, FlatIndex(call_.syms(), index, type.strides), b.Cast(type.dtype, value),
+            mask);
+  }
+
+  // The dims that are gone along in any order outside; what is carried starts anew at each point of them.
+  void Updates(loop::Builder& b) {
+    const OrderSpec spec = call_.node().def->order(call_);
+    Index index(spec.sizes.size());
+    const auto open = [&](bool in_order) {
+      for (size_t d = 0; d < index.size(); ++d) {
+        const bool ordered = std::ranges::find(spec.dims, static_cast<int64_t>(d)) != spec.dims.end();
+        if (ordered == in_order) index[d] = b.BeginFor(loop::AxisKind::kSerial, spec.sizes[d]);
+      }
+    };
+    open(false);
+    std::vector<loop::ValueId> carry = spec.init ? spec.init(b) : std::vector<loop::ValueId>();
+    std::vector<loop::BufferId> scratch;
+    for (const loop::ValueId value : carry) {
+      scratch.push_back(static_cast<loop::BufferId>(kernel_.buffers.size()));
+      kernel_.buffers.push_back({.dtype = b.TypeOf(value),
+                                 .size = b.syms().Const(1),
+                                 .space = loop::Space::kRegister,
+                                 .access = loop::Access::kReadWrite});
+      b.Store(scratch.back(), Sym{}, value);
+    }
+    open(true);
+    for (size_t k = 0; k < carry.size(); ++k) carry[k] = b.Load(scratch[k], Sym{});
+    ReferenceElement element(call_, b, index);
+    const auto stored = [&](std::span<const Sym> at) {
+      const TensorType& type = call_.result();
+      const loop::ValueId value = b.Load(call_.node().first_result, FlatIndex(call_.syms(), at, type.strides));
+      return b.Cast(ComputeDType(type.dtype), value);
+    };
+    const Updated updated = spec.update({element, carry, stored});
+    for (uint32_t r = 0; r < updated.results.size(); ++r) {
+      StoreResult(b, r, updated.index, updated.results[r], updated.mask);
+    }
+    for (size_t k = 0; k < carry.size(); ++k) b.Store(scratch[k], Sym{}, updated.carry[k]);
+    for (size_t d = 0; d < index.size(); ++d) b.EndFor();
   }
 
   void Pointwise(loop::Builder& b, const Index& index) {

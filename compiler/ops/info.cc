@@ -16,6 +16,7 @@ bool TakesTensors(const OpDef& def) {
 std::string KindOf(const OpDef& def) {
   if (def.view != nullptr) return "view";
   if (def.reduce != nullptr) return "reduction";
+  if (def.order != nullptr) return def.lower != nullptr ? "scatter" : "scan";
   if (def.decompose != nullptr) return "composite";
   if (def.lower == nullptr) return "external";
   return TakesTensors(def) ? "pointwise" : "creation";

@@ -2,8 +2,8 @@
 // generator finds them by that word, so there is no registration and no hand-kept list (ops/README.md: how to add an
 // op).
 //
-// A record has one meaning: `lower` (element by element), `view` (index maths), `reduce`, or `decompose`. A record
-// without a meaning, and any operator without a record, runs as an external call.
+// A record has one meaning: `lower` (element by element), `view` (index maths), `reduce`, `order` (a scan or a
+// scatter), or `decompose`. A record without a meaning, and any operator without a record, runs as an external call.
 //
 // Meanings are *pulled*: the lowering asks for the element of a result at an index, and the record asks for elements of
 // its operands at indices. So views are never copies, producers fuse into consumers, and fusion needs no op's name.
@@ -111,6 +111,35 @@ struct ReduceSpec {
 };
 
 using Results = std::vector<loop::ValueId>;  // one a result of the node
+
+// One step of an OrderSpec.
+struct Update {
+  Element& e;                            // index() is the point in the space of updates
+  std::span<const loop::ValueId> carry;  // left by the update before
+  // What result 0 holds at an index at the moment, in ComputeDType of its dtype.
+  std::function<loop::ValueId(std::span<const Sym> index)> stored;
+};
+struct Updated {
+  std::vector<Sym> index;            // of all results
+  Results results;                   // to be there from now on, rounded to the results' dtypes
+  loop::ValueId mask = loop::kNone;  // false: nothing is written
+  std::vector<loop::ValueId> carry = {};
+};
+
+// What is computed in order: a scan (each element from those before it) or a scatter (elements are put where indices
+// say, over what is there). Updates have a space of their own; along some of its dims they come one after the other,
+// along the others in any order and at the same time.
+struct OrderSpec {
+  std::vector<Sym> sizes;  // of the space of updates
+  // Gone along in order, row-major: sorted, distinct.
+  std::vector<int64_t> dims = {};
+  // For each other dim, in order: the results' dim, of the same size, that every update's index goes to unchanged.
+  std::vector<int64_t> result_dims = {};
+  // What one update leaves to the next.
+  std::function<std::vector<loop::ValueId>(loop::Builder&)> init = {};
+  std::function<Updated(const Update&)> update = {};
+};
+
 using TypeList = std::vector<TensorType>;
 using Values = std::vector<ValueId>;  // of a decomposition; kNoValue for a result that is None
 using Grads = std::vector<ValueId>;   // one a tensor argument, kNoValue: none
@@ -120,6 +149,7 @@ using LowerFn = Results (*)(Element&);
 // Index of argument 0 for index `index` of result `result`.
 using ViewFn = std::vector<Sym> (*)(const Call&, size_t result, std::span<const Sym> index);
 using ReduceFn = ReduceSpec (*)(const Call&);
+using OrderFn = OrderSpec (*)(const Call&);
 using DecomposeFn = Values (*)(GraphBuilder&, const Call&);
 // cotangents: one a result, kNoValue where it is zero.
 using VjpFn = Grads (*)(GraphBuilder&, const Call&, std::span<const ValueId> cotangents);
@@ -174,6 +204,7 @@ struct OpDef {
   LowerFn lower = nullptr;
   ViewFn view = nullptr;
   ReduceFn reduce = nullptr;
+  OrderFn order = nullptr;  // `lower`, if there is one, gives what the results hold before the first update
   DecomposeFn decompose = nullptr;
   VjpFn vjp = nullptr;
   std::string_view no_grad = {};  // why there is no vjp
@@ -182,7 +213,7 @@ struct OpDef {
   Budget budget = {};
 
   std::string_view name() const { return schema.substr(0, schema.find('(')); }
-  bool has_meaning() const { return lower || view || reduce || decompose; }
+  bool has_meaning() const { return lower || view || reduce || order || decompose; }
 };
 
 // Declares first, so that the definition has external linkage in spite of const.

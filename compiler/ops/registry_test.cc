@@ -43,7 +43,7 @@ TEST(Registry, RecordsAreWellFormed) {
     const absl::StatusOr<Schema> schema = ParseSchema(def->schema);
     ASSERT_TRUE(schema.ok()) << schema.status();
     EXPECT_NE(def->shape, nullptr) << name;
-    const int meanings = !!def->lower + !!def->view + !!def->reduce + !!def->decompose;
+    const int meanings = (def->lower || def->order) + !!def->view + !!def->reduce + !!def->decompose;
     EXPECT_LE(meanings, 1) << name;
     // Without an overload of torch's it can't be an external call.
     EXPECT_FALSE(def->torch.empty() && !def->has_meaning()) << name;
@@ -94,7 +94,7 @@ TEST(Registry, PointwiseRecordsHaveReferenceAndSamples) {
                                         "pixel_shuffle",
                                         "pixel_unshuffle"};
   for (const OpDef* def : AllOps()) {
-    if (def->lower == nullptr || !TakesTensors(*def)) continue;
+    if (def->lower == nullptr || def->order != nullptr || !TakesTensors(*def)) continue;
     const std::string name(def->name());
     EXPECT_EQ(def->ref == nullptr, pulled.contains(name)) << name;
     EXPECT_EQ(def->samples.empty(), def->ref == nullptr) << name;

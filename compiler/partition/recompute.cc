@@ -25,6 +25,7 @@ Kind KindOf(const Graph& graph, const Node& node) {
     case NodeKind::kPointwise:
       return Kind::kPointwise;
     case NodeKind::kReduction:
+    case NodeKind::kOrdered:
       return Kind::kReducing;
     case NodeKind::kExternal:
       break;

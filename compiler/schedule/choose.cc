@@ -39,13 +39,14 @@ class Chooser {
       SinkOutside(s, order, group_.reduced);
       return s;
     }
-    s.columns = columns;
+    s.columns = columns || (group_.ordered && reduced.empty() && !outer.empty());
+    if (group_.ordered) std::sort(reduced.begin(), reduced.end());
     for (const auto* part : {&outer, &reduced}) {
       for (std::vector<int>& dims : Merge(*part)) s.dims.push_back(std::move(dims));
       if (part == &outer) s.num_outer = static_cast<int>(s.dims.size());
     }
-    s.width = Width(s);
-    if (!reduced.empty() && !s.columns) s.accumulators = 4;
+    s.width = group_.ordered && !s.columns ? 1 : Width(s);
+    if (!reduced.empty() && !s.columns && !group_.ordered) s.accumulators = 4;
     s.block = Block(s);
     if (reduced.empty()) Tile(s);
     if (!reduced.empty() && !s.columns && CanSink() && IsLarge() && Kept(group_.reduced) <= kFewRows)
@@ -56,8 +57,9 @@ class Chooser {
  private:
   static bool Any(const std::vector<bool>& mask) { return std::find(mask.begin(), mask.end(), true) != mask.end(); }
 
-  // Nothing at full points waits for the reductions.
+  // There are reductions, and nothing at full points waits for them.
   bool CanSink() const {
+    if (group_.ordered) return false;
     for (const GroupNode& at : group_.nodes) {
       if (at.phase > 1 || (at.place == Place::kFull && at.phase > 0)) return false;
     }
@@ -79,10 +81,11 @@ class Chooser {
     return syms_.AsConst(count).value_or(std::numeric_limits<int64_t>::max());
   }
 
-  // One loop over the sunk dims, in it those over the others.
+  // One loop over the sunk dims (those that are not reduced where sinks fold outer values), in it those over the
+  // others.
   void SinkOutside(Schedule& s, const std::vector<int>& order, const std::vector<bool>& sunk) {
     std::vector<int> outer, kept;
-    for (const int d : order) (sunk[d] ? outer : kept).push_back(d);
+    for (const int d : order) ((group_.sinks_outer ? !group_.reduced[d] : sunk[d]) ? outer : kept).push_back(d);
     s.sink = Schedule::Sink::kOutside;
     s.dims = Merge(kept);
     s.width = Width(s);

@@ -34,6 +34,10 @@ absl::StatusOr<Fusion> Fuser::Run() {
       case NodeKind::kInlined:
         if (IsNeededInMemory(n)) NewGroup(n);
         break;
+      case NodeKind::kOrdered:
+        NewGroup(n);
+        Connect(n, Producers(n));
+        break;
       case NodeKind::kPointwise:
       case NodeKind::kReduction:
         if (absl::Status s = PlaceNode(n); !s.ok()) return s;
@@ -141,10 +145,21 @@ void Fuser::AddExternal(NodeId n) {
 // The space that `n` would iterate over alone.
 SpaceShape Fuser::ShapeOf(NodeId n) const {
   const Call call(graph_, graph_.nodes()[n]);
-  if (aliases_.kind(n) != NodeKind::kReduction) return {.sizes = call.result().sizes};
-  SpaceShape shape{.sizes = call.type(0).sizes, .reduced = DimMask(call.type(0).sizes.size(), false)};
-  for (const int64_t d : call.node().def->reduce(call).dims) (*shape.reduced)[d] = true;
-  return shape;
+  const auto along = [](const Index& sizes, std::span<const int64_t> dims) {
+    SpaceShape shape{.sizes = sizes, .reduced = DimMask(sizes.size(), false)};
+    for (const int64_t d : dims) (*shape.reduced)[d] = true;
+    return shape;
+  };
+  switch (aliases_.kind(n)) {
+    case NodeKind::kReduction:
+      return along(call.type(0).sizes, call.node().def->reduce(call).dims);
+    case NodeKind::kOrdered: {
+      const OrderSpec spec = call.node().def->order(call);
+      return along(spec.sizes, spec.dims);
+    }
+    default:
+      return {.sizes = call.result().sizes};
+  }
 }
 
 void Fuser::NewGroup(NodeId n) {
@@ -164,6 +179,11 @@ void Fuser::Add(uint32_t item, const GroupNode& at) {
   item_of_[at.node] = item;
 }
 
+// Whether the item can have more nodes.
+bool Fuser::IsOpen(const Item& item) const {
+  return item.external == kNoNode && aliases_.kind(item.nodes[0].node) != NodeKind::kOrdered;
+}
+
 // Joins the highest producer group that will have it, then merges the others into that.
 absl::Status Fuser::PlaceNode(NodeId n) {
   const std::vector<uint32_t> producers = Producers(n);
@@ -173,7 +193,7 @@ absl::Status Fuser::PlaceNode(NodeId n) {
   bool joined = false;
   for (const uint32_t candidate : candidates) {
     const uint32_t item = Find(candidate);
-    if (items_[item].external != kNoNode) continue;
+    if (!IsOpen(items_[item])) continue;
     if (!joined) {
       absl::StatusOr<bool> ok = TryJoin(n, item, producers);
       if (!ok.ok()) return ok.status();
@@ -212,7 +232,7 @@ absl::StatusOr<bool> Fuser::TryJoin(NodeId n, uint32_t item, std::span<const uin
   std::optional<CombinedSpace> combined;
   GroupSpace space = items_[item].space;
   if (aliases_.kind(n) == NodeKind::kReduction) {
-    combined = Combine(syms_, space.shape(), ShapeOf(n));
+    combined = WithReduction(space, ShapeOf(n));
     if (!combined) return false;
     space = GroupSpace(syms_, combined->shape);
   }
@@ -232,10 +252,23 @@ absl::StatusOr<bool> Fuser::TryJoin(NodeId n, uint32_t item, std::span<const uin
   return true;
 }
 
+// The space of a group and of a reduction that reads it, at full points or, if it folds all of them, at outer ones.
+std::optional<CombinedSpace> Fuser::WithReduction(const GroupSpace& space, const SpaceShape& reduction) {
+  if (std::optional<CombinedSpace> combined = Combine(syms_, space.shape(), reduction)) return combined;
+  if (!space.has(Place::kOuter) || !FoldsAll(syms_, reduction) ||
+      NumElements(syms_, reduction.sizes) != space.part(Place::kOuter).count)
+    return std::nullopt;
+  const std::optional<SpaceShape> shape = WithOuterSinks(syms_, space.shape());
+  return shape ? std::optional(CombinedSpace{.shape = *shape}) : std::nullopt;
+}
+
 // Where `n` would stand in the group if the group's space were `space`, which holds `n`'s own reduction: nothing if an
 // operand that the group computes is read at another position.
 absl::StatusOr<std::optional<GroupNode>> Fuser::Fit(NodeId n, uint32_t item, const GroupSpace& space) {
-  if (aliases_.kind(n) == NodeKind::kReduction) return FitAt(n, item, space, Place::kFull);
+  if (aliases_.kind(n) == NodeKind::kReduction) {
+    const bool full = Combine(syms_, space.shape(), ShapeOf(n)).has_value();
+    return FitAt(n, item, space, full ? Place::kFull : Place::kOuter);
+  }
   const Sym count = NumElements(syms_, Call(graph_, graph_.nodes()[n]).result().sizes);
   for (const Place place : {Place::kFull, Place::kOuter, Place::kKept}) {
     if (!space.has(place) || space.part(place).count != count) continue;
@@ -258,23 +291,34 @@ absl::StatusOr<std::optional<GroupNode>> Fuser::FitAt(NodeId n, uint32_t item, c
   for (OperandAccess& access : *accesses) {
     const NodeId p = graph_.producer(aliases_.root(access.value));
     if (p == kNoNode || ItemOf(p) != item) continue;
-    if (access.masked) return std::nullopt;
     ThroughViews(graph_, aliases_.roots(), access);
     const GroupNode& producer = placed_[p];
-    const Sym read = Linearize(syms_, access.index, graph_.type(access.value)->sizes);
-    if (read != space.part(producer.place).position) return std::nullopt;
-    if (producer.place != place && !(producer.place == Place::kOuter && place == Place::kFull)) return std::nullopt;
     at.phase = std::max(at.phase, producer.phase);
+    // An element or two of its own row are computed once more.
+    if (producer.place == Place::kFull && place == Place::kOuter && !reduction && IsOfRow(space, access)) continue;
+    const Sym read = Linearize(syms_, access.index, graph_.type(access.value)->sizes);
+    if (access.masked || read != space.part(producer.place).position) return std::nullopt;
+    if (producer.place != place && !(producer.place == Place::kOuter && place == Place::kFull)) return std::nullopt;
   }
   if (reduction) {
     const std::optional<CombinedSpace> own = Combine(syms_, space.shape(), ShapeOf(n));
-    const bool sink = own && own->sink_second;
+    const bool sink = place == Place::kOuter || (own && own->sink_second);
     at.place = sink ? Place::kKept : Place::kOuter;
     if (!sink) ++at.phase;
   }
   if (at.phase >= limits_.phases) return std::nullopt;
   if (at.place == Place::kFull && at.phase > 0 && !PaysToPassAgain(syms_, space)) return std::nullopt;
   return at;
+}
+
+// Whether the access, by an outer node at its point, is to the row of that point, somewhere.
+bool Fuser::IsOfRow(const GroupSpace& space, const OperandAccess& access) {
+  const SpaceShape& shape = space.shape();
+  const Index at = Reindex(syms_, access.index, graph_.type(access.value)->sizes, shape.sizes);
+  for (size_t d = 0; d < at.size(); ++d) {
+    if (!(*shape.reduced)[d] && at[d] != space.part(Place::kFull).axes[d]) return false;
+  }
+  return true;
 }
 
 // The item's row reductions, which nothing at full points waits for, are sinks from now on.

@@ -99,7 +99,11 @@ void Fuser::Emit(uint32_t i, Fusion& fusion) {
 Group Fuser::Finished(Part part) const {
   const SpaceShape& shape = part.space.shape();
   const DimMask none(shape.sizes.size(), false);
-  Group group{.space = shape.sizes, .reduced = shape.reduced.value_or(none), .sunk = shape.sunk.value_or(none)};
+  Group group{.space = shape.sizes,
+              .reduced = shape.reduced.value_or(none),
+              .sunk = shape.sunk.value_or(none),
+              .sinks_outer = shape.sinks_outer,
+              .ordered = aliases_.kind(part.nodes[0].node) == NodeKind::kOrdered};
   for (const GroupNode& at : part.nodes) {
     const Node& node = graph_.nodes()[at.node];
     for (uint32_t r = 0; r < node.num_results; ++r) {

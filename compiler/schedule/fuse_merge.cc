@@ -52,11 +52,24 @@ absl::Status Fuser::TryMergeProducer(NodeId n, uint32_t other) {
   return at.status();
 }
 
-// The nodes of `other`, which has no reductions, are to be outer or kept nodes of `self`'s space, if they are as many
-// points.
+// The nodes of `other` are to be outer or kept nodes of `self`'s space, if they are as many points; its reductions, of
+// all those points, sinks.
 bool Fuser::MoveOutside(uint32_t self, uint32_t other) {
   const SpaceShape& shape = items_[other].space.shape();
-  if (shape.reduced || shape.sunk) return false;
+  if (shape.sunk || (shape.reduced && !(FoldsAll(syms_, shape) && shape.can_sink))) return false;
+  if (shape.reduced) {
+    const GroupSpace& space = items_[self].space;
+    if (!space.has(Place::kOuter) || space.part(Place::kOuter).count != items_[other].space.part(Place::kFull).count)
+      return false;
+    const std::optional<SpaceShape> with = WithOuterSinks(syms_, space.shape());
+    if (!with) return false;
+    items_[self].space = GroupSpace(syms_, *with);
+    SinkReductions(other);
+    for (GroupNode& at : items_[other].nodes) {
+      if (at.place == Place::kFull) placed_[at.node] = at = {.node = at.node, .place = Place::kOuter, .phase = 0};
+    }
+    return true;
+  }
   const GroupSpace& space = items_[self].space;
   for (const Place place : {Place::kOuter, Place::kKept}) {
     if (!space.has(place) || space.part(place).count != items_[other].space.part(Place::kFull).count) continue;
@@ -101,7 +114,7 @@ void Fuser::MergeSiblings() {
   std::vector<std::vector<uint32_t>> readers(graph_.num_values());
   absl::flat_hash_map<Sym, std::vector<uint32_t>> alike;  // by number of points
   for (const uint32_t i : LiveItems()) {
-    if (items_[i].external != kNoNode) continue;
+    if (!IsOpen(items_[i])) continue;
     std::vector<std::vector<uint32_t>*> lists;
     for (const ValueId root : WholesRead(i)) lists.push_back(&readers[root]);
     lists.push_back(&alike[items_[i].space.part(Place::kFull).count]);
@@ -122,7 +135,7 @@ void Fuser::TryMergeSiblings(uint32_t self, uint32_t other) {
   if (!combined) return;
   const std::vector<ValueId> ours = WholesRead(self), theirs = WholesRead(other);
   const bool share = std::find_first_of(ours.begin(), ours.end(), theirs.begin(), theirs.end()) != ours.end();
-  if (!share && !IsSmall(syms_, items_[self].space)) return;
+  if (!share && !IsSmall(syms_, NumPoints(items_[self]))) return;
   if (const std::optional<uint32_t> level = MergedLevel(self, other)) MergeInto(self, other, *combined, *level);
 }
 
@@ -137,7 +150,7 @@ void Fuser::BundleSmall() {
   std::vector<uint32_t> small;
   for (const uint32_t i : LiveItems()) {
     items_[i].order = items_[i].level;
-    if (items_[i].external != kNoNode || !IsSmall(syms_, items_[i].space)) continue;
+    if (items_[i].external != kNoNode || !IsSmall(syms_, NumPoints(items_[i]))) continue;
     const size_t end = small.size(), begin = end - std::min(end, kSiblingsLookedAt);
     for (size_t k = end; k-- > begin;) TryBundle(i, Find(small[k]));
     small.push_back(i);
@@ -150,10 +163,18 @@ size_t Fuser::NumNodes(const Item& item) {
   return count;
 }
 
-bool Fuser::IsTiny(const Item& item) const {
+// Points of the space, and elements that a scatter fills.
+Sym Fuser::NumPoints(const Part& part) {
+  const Sym points = part.space.part(Place::kFull).count;
+  const Call call(graph_, graph_.nodes()[part.nodes[0].node]);
+  if (aliases_.kind(part.nodes[0].node) != NodeKind::kOrdered) return points;
+  return syms_.Max(points, NumElements(syms_, call.result().sizes));
+}
+
+bool Fuser::IsTiny(const Item& item) {
   int64_t work = 0;
   const auto add = [&](const Part& part) {
-    const int64_t points = syms_.AsConst(part.space.part(Place::kFull).count).value_or(kTinyWork);
+    const int64_t points = syms_.AsConst(NumPoints(part)).value_or(kTinyWork);
     work += points * static_cast<int64_t>(part.nodes.size());
   };
   add(item);

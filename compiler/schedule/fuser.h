@@ -8,6 +8,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "compiler/graph/graph.h"
+#include "compiler/lower/access.h"
 #include "compiler/lower/alias.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/schedule/fuse.h"
@@ -53,11 +54,14 @@ class Fuser {
   bool Ordered(NodeId n) const;
   SpaceShape ShapeOf(NodeId n) const;
   void NewGroup(NodeId n);
+  bool IsOpen(const Item& item) const;
   absl::Status PlaceNode(NodeId n);
   std::optional<uint32_t> LevelAfter(uint32_t item, uint32_t least, uint32_t except);
   absl::StatusOr<bool> TryJoin(NodeId n, uint32_t item, std::span<const uint32_t> producers);
+  std::optional<CombinedSpace> WithReduction(const GroupSpace& space, const SpaceShape& reduction);
   absl::StatusOr<std::optional<GroupNode>> Fit(NodeId n, uint32_t item, const GroupSpace& space);
   absl::StatusOr<std::optional<GroupNode>> FitAt(NodeId n, uint32_t item, const GroupSpace& space, Place place);
+  bool IsOfRow(const GroupSpace& space, const OperandAccess& access);
   void Add(uint32_t item, const GroupNode& at);
   void SinkReductions(uint32_t item);
 
@@ -72,7 +76,8 @@ class Fuser {
   void BundleSmall();
   void TryBundle(uint32_t self, uint32_t other);
   static size_t NumNodes(const Item& item);
-  bool IsTiny(const Item& item) const;
+  Sym NumPoints(const Part& part);
+  bool IsTiny(const Item& item);
   bool AreNear(uint32_t a, uint32_t b) const;
   std::vector<ValueId> WholesRead(uint32_t item);
 

@@ -9,8 +9,8 @@ namespace {
 
 // Columns are worked on a cache line or more at a time: so many rows of it stay in the second-level cache.
 constexpr int64_t kColumnRows = 2048;
-// A kernel over fewer points than this costs mostly its launch.
-constexpr int64_t kSmall = 65536;
+// A launch is a part of what a kernel over fewer points than this costs.
+constexpr int64_t kSmall = 1 << 19;
 
 Sym NumReduced(SymContext& syms, const SpaceShape& shape) {
   Sym count = syms.Const(1);
@@ -29,9 +29,9 @@ bool PaysToPassAgain(SymContext& syms, const GroupSpace& space) {
   return !rows || *rows > kFewRows || (length && *length <= kLongRow);
 }
 
-bool IsSmall(SymContext& syms, const GroupSpace& space) {
-  const std::optional<int64_t> points = syms.AsConst(space.part(Place::kFull).count);
-  return points && *points <= kSmall;
+bool IsSmall(const SymContext& syms, Sym points) {
+  const std::optional<int64_t> fixed = syms.AsConst(points);
+  return fixed && *fixed <= kSmall;
 }
 
 }  // namespace kiln

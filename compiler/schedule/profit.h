@@ -10,7 +10,7 @@ namespace kiln {
 // cache, and there must be rows enough for the threads.
 bool PaysToPassAgain(SymContext& syms, const GroupSpace& space);
 
-// Whether a kernel over the space costs mostly its launch.
-bool IsSmall(SymContext& syms, const GroupSpace& space);
+// Whether a kernel over so many points would rather share a launch.
+bool IsSmall(const SymContext& syms, Sym points);
 
 }  // namespace kiln

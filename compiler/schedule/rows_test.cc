@@ -130,6 +130,20 @@ return %6, %7, %8
   EXPECT_EQ(run.output_writes, (std::vector<uint64_t>{kAll, kColumns, kColumns}));
 }
 
+// The rows' losses are picked out of the row and summed on the way.
+TEST(Rows, CrossEntropy) {
+  const GraphRun run = RunFused(R"(graph inference
+%0 = input f32[20, 96]
+%1 = input i64[20]
+%2 = aten._log_softmax.default(%0, 1, false) : f32[20, 96]
+%3, %4 = aten.nll_loss_forward.default(%2, %1, none, 1, -100) : f32[], f32[]
+return %3, %4
+)");
+  ASSERT_EQ(run.kernels.size(), 1u);
+  EXPECT_EQ(run.input_reads[0], kAll + kRows);  // each row, and the element that its target names
+  EXPECT_EQ(run.output_writes, (std::vector<uint64_t>{1, 1}));
+}
+
 TEST(Rows, LogSoftmaxAndCrossEntropyBackward) {
   const GraphRun forward = RunFused(R"(graph inference
 %0 = input f32[20, 96]

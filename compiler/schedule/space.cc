@@ -34,7 +34,7 @@ bool HasInnermost(const SymContext& syms, const Index& sizes, const DimMask& mas
 }
 
 std::optional<SpaceShape> MapShape(SymContext& syms, const SpaceShape& shape, const Index& to) {
-  SpaceShape mapped{.sizes = to, .can_sink = shape.can_sink};
+  SpaceShape mapped{.sizes = to, .sinks_outer = shape.sinks_outer, .can_sink = shape.can_sink};
   for (const auto member : {&SpaceShape::reduced, &SpaceShape::sunk}) {
     if (!(shape.*member)) continue;
     mapped.*member = MapMask(syms, shape.sizes, *(shape.*member), to);
@@ -43,8 +43,19 @@ std::optional<SpaceShape> MapShape(SymContext& syms, const SpaceShape& shape, co
   return mapped;
 }
 
+// Of two shapes over the same sizes, the first one with outer sinks: the second one fits if it has the same rows or
+// none, and no other sinks.
+std::optional<CombinedSpace> CombineOuterSinks(const SymContext& syms, const SpaceShape& first,
+                                               const SpaceShape& second) {
+  if (second.reduced && !SameMask(syms, first.sizes, *first.reduced, *second.reduced)) return std::nullopt;
+  if (second.sunk && !second.sinks_outer) return std::nullopt;
+  return CombinedSpace{.shape = first};
+}
+
 // Of two shapes over the same sizes.
 std::optional<CombinedSpace> CombineMasks(SymContext& syms, const SpaceShape& first, const SpaceShape& second) {
+  if (first.sinks_outer) return CombineOuterSinks(syms, first, second);
+  if (second.sinks_outer) return CombineOuterSinks(syms, second, first);
   const Index& sizes = first.sizes;
   std::vector<const DimMask*> masks;
   for (const auto* mask : {&first.reduced, &first.sunk, &second.reduced, &second.sunk}) {
@@ -122,6 +133,21 @@ bool AreCutAlike(SymContext& syms, const Index& a, const Index& b) {
     return true;
   };
   return refines(a, b) || refines(b, a);
+}
+
+bool FoldsAll(const SymContext& syms, const SpaceShape& shape) {
+  return shape.reduced && SameMask(syms, shape.sizes, *shape.reduced, DimMask(shape.sizes.size(), true));
+}
+
+std::optional<SpaceShape> WithOuterSinks(SymContext& syms, const SpaceShape& shape) {
+  if (shape.sinks_outer) return shape;
+  if (shape.sunk || !shape.reduced || !AnyDim(syms, shape.sizes, *shape.reduced) ||
+      !HasInnermost(syms, shape.sizes, *shape.reduced))
+    return std::nullopt;
+  SpaceShape with = shape;
+  with.sunk = DimMask(shape.sizes.size(), true);
+  with.sinks_outer = true;
+  return with;
 }
 
 std::optional<CombinedSpace> Combine(SymContext& syms, const SpaceShape& first, const SpaceShape& second) {

@@ -18,6 +18,7 @@ struct SpaceShape {
   Index sizes;
   std::optional<DimMask> reduced = std::nullopt;  // by row reductions; nullopt: there are none
   std::optional<DimMask> sunk = std::nullopt;     // by sinks
+  bool sinks_outer = false;                       // they fold outer values, into one: `sunk` is all dims
   // Nothing at full points waits for a row reduction, so that they could be sinks as well.
   bool can_sink = true;
 };
@@ -28,6 +29,12 @@ struct CombinedSpace {
   bool sink_first = false;   // the first one's row reductions become sinks
   bool sink_second = false;  // the second one's
 };
+
+// Whether its row reductions fold all dims.
+bool FoldsAll(const SymContext& syms, const SpaceShape& shape);
+
+// `shape` with sinks that fold outer values; nothing if it has no rows along the innermost dim, or other sinks.
+std::optional<SpaceShape> WithOuterSinks(SymContext& syms, const SpaceShape& shape);
 
 // Elements that a group may accumulate beside its rows.
 inline constexpr int64_t kMaxKept = 16384;

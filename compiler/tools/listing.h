@@ -20,7 +20,8 @@ struct ListedKernel {
   TracedCode code;   // origins: lines of `loop`; in the IR, a vector constant of equal elements is a splat
 };
 
-// One step of a function: a launch, or an external call.
+// One step of a function: a launch, or an external call. (In a plan, kernels that only fold partial results may wait
+// and share a launch; here each stands where it belongs.)
 struct ListedStep {
   uint32_t kernel = loop::kNone;       // index into Listing::kernels; kNone: external
   std::string schedule = {};           // of a launch

@@ -23,14 +23,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from zoo import MODELS
 
-# What may run as external calls: matmul, convolution, attention, pooling, random ops, scatters, scans.
+# What may run as external calls: matmul, convolution, attention, pooling, random ops.
 MAY_BE_EXTERNAL = {
     f"aten.{name}.default"
     for name in (
         "mm", "addmm", "bmm", "baddbmm", "convolution", "convolution_backward",
         "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention_for_cpu_backward",
         "max_pool2d_with_indices", "max_pool2d_with_indices_backward",
-        "embedding_dense_backward", "index_put", "cumsum",
     )
 } | {"aten.bernoulli.p"}  # fmt: skip
 

@@ -1,6 +1,6 @@
 """Launches of one training or evaluation step of the six models (tests/models/zoo.py): kiln's beside Inductor's.
 
-    .venv/bin/python tests/perf/launches.py [MODEL...]
+    .venv/bin/python tests/perf/launches.py [MODEL...] [--full]
 
 Kernel launches and calls of ATen operators, forward and backward together, on the same captured graphs. Inductor's are
 the calls that its generated wrapper makes: of its kernels, and of `extern_kernels` and `torch.ops`. Exit status 1 if a
@@ -40,6 +40,7 @@ def step(call: Any, inputs: dict[str, Any], training: bool) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", metavar="MODEL", default=list(MODELS), help=", ".join(MODELS))
+    parser.add_argument("--full", action="store_true", help="the models as they are used, not small")
     args = parser.parse_args()
     torch._inductor.config.fx_graph_cache = False  # a cached graph is not generated again
     torch._functorch.config.enable_autograd_cache = False
@@ -50,7 +51,7 @@ def main() -> int:
         for name in args.models:
             for training in (True, False):
                 torch.manual_seed(0)
-                model, inputs = MODELS[name]()
+                model, inputs = MODELS[name](full=args.full)
                 model.train(training)
                 torch._dynamo.reset()
                 kiln.reset()

@@ -1,103 +1,27 @@
 // Elements picked by other tensors' elements, and the patterns of triangles.
 //
 // Every index is checked: one that is out of range sets the kernel's error word, and the host raises.
-#include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "compiler/ops/index_rules.h"
 #include "compiler/ops/lower_rules.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/shape_rules.h"
-#include "compiler/ops/view_rules.h"
 
 namespace kiln {
 namespace {
-
-bool IsIndexType(DType dtype) { return dtype == DType::kInt64 || dtype == DType::kInt32; }
 
 template <size_t I>
 bool HasIntegerIndex(const Call& call) {
   return IsIndexType(call.type(I).dtype);
 }
 
-// --- index(self, indices): NumPy's advanced indexing by integers ---
-
-// Where the broadcast dims of the indices go in the result, and which dims of self they replace.
-struct IndexPlan {
-  std::vector<std::optional<size_t>> item;  // one a dim of self: which index tensor picks along it
-  size_t position = 0;                      // of the first broadcast dim in the result
-  size_t broadcast_rank = 0;
-};
-
-IndexPlan PlanIndex(const Call& call) {
-  IndexPlan plan;
-  plan.item.resize(call.type(0).sizes.size());
-  const std::vector<ValueId> indices = call.Values(1);
-  std::optional<size_t> first, last;
-  size_t count = 0;
-  for (size_t k = 0; k < indices.size() && k < plan.item.size(); ++k) {
-    if (indices[k] == kNoValue) continue;
-    plan.item[k] = k;
-    plan.broadcast_rank = std::max(plan.broadcast_rank, call.graph().type(indices[k])->sizes.size());
-    if (!first) first = k;
-    last = k;
-    ++count;
-  }
-  // Adjacent index tensors put their dims in their place, others in front.
-  if (count > 0 && *last - *first + 1 == count) plan.position = *first;
-  return plan;
-}
-
 absl::StatusOr<TypeList> IndexShape(const Call& call) {
-  SymContext& syms = call.syms();
+  if (!SupportsIndex(call)) return AsImported(call);  // a mask: the data decides the shape
+  absl::StatusOr<std::vector<Sym>> sizes = IndexedShape(call);
+  if (!sizes.ok()) return sizes.status();
   const TensorType& self = call.type(0);
-  const std::vector<ValueId> indices = call.Values(1);
-  if (indices.size() > self.sizes.size()) return absl::InvalidArgumentError("index: more index tensors than dims");
-  std::vector<Sym> broadcast;
-  for (ValueId v : indices) {
-    if (v == kNoValue) continue;
-    if (!IsIndexType(call.graph().type(v)->dtype)) return AsImported(call);  // a mask: the data decides the shape
-    absl::StatusOr<std::vector<Sym>> sizes = BroadcastSizes(syms, broadcast, call.graph().type(v)->sizes);
-    if (!sizes.ok()) return sizes.status();
-    broadcast = *std::move(sizes);
-  }
-  const IndexPlan plan = PlanIndex(call);
-  std::vector<Sym> sizes;
-  for (size_t d = 0; d < plan.item.size(); ++d) {
-    if (!plan.item[d]) sizes.push_back(self.sizes[d]);
-  }
-  sizes.insert(sizes.begin() + static_cast<ptrdiff_t>(plan.position), broadcast.begin(), broadcast.end());
-  return TypeList{ContiguousType(syms, self.dtype, self.device, std::move(sizes))};
-}
-
-bool SupportsIndex(const Call& call) {
-  for (ValueId v : call.Values(1)) {
-    if (v != kNoValue && !IsIndexType(call.graph().type(v)->dtype)) return false;
-  }
-  return true;
-}
-
-Results LowerIndex(Element& e) {
-  const Call& call = e.call();
-  const IndexPlan plan = PlanIndex(call);
-  const std::vector<ValueId> indices = call.Values(1);
-  const std::span<const Sym> broadcast_sizes =
-      std::span(call.result().sizes).subspan(plan.position, plan.broadcast_rank);
-  const std::span<const Sym> broadcast_index = e.index().subspan(plan.position, plan.broadcast_rank);
-  std::vector<Sym> at;
-  size_t next = 0;  // dim of the result that the next dim of self without an index tensor comes from
-  for (size_t d = 0; d < plan.item.size(); ++d) {
-    if (next == plan.position) next += plan.broadcast_rank;
-    if (!plan.item[d]) {
-      at.push_back(e.index()[next++]);
-      continue;
-    }
-    const size_t k = *plan.item[d];
-    const std::vector<Sym> index_at =
-        BroadcastIndex(call.syms(), broadcast_index, broadcast_sizes, call.graph().type(indices[k])->sizes);
-    at.push_back(CheckedIndex(e, IndexOperand(e, 1, index_at, k), call.type(0).sizes[d], /*wrap=*/true));
-  }
-  return {e.At(0, at)};
+  return TypeList{ContiguousType(call.syms(), self.dtype, self.device, *std::move(sizes))};
 }
 
 // --- tril, triu ---
@@ -148,7 +72,9 @@ KILN_OP(index) = {
     .promote = Promote::kResult,
     .supports = SupportsIndex,
     .shape = IndexShape,
-    .lower = LowerIndex,
+    .lower = [](Element& e) -> Results {
+      return {e.At(0, IndexedPlace(e, PlanIndex(e.call()), e.call().result().sizes))};
+    },
 };
 
 KILN_OP(index_select) = {
