@@ -36,7 +36,7 @@ struct EmitTarget {
 // the memory plan must have found right. Loads that name fewer axes than the stores read a smaller tensor, and are
 // taken to be independent of them.
 //
-// With `origins`, the debug location of what a statement becomes is the line Stmt::origin + 1; code is the same without.
+// With `origins`, the debug location of what a statement becomes is line Stmt::origin + 1; code is the same without.
 absl::StatusOr<llvm::Function*> EmitKernel(const loop::Kernel& kernel, std::string_view symbol,
                                            const EmitTarget& target, llvm::Module& module, bool origins = false);
 

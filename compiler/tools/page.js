@@ -1,6 +1,7 @@
 "use strict";
-// Four columns of lines. What is picked (clicked, or reached with the arrow keys) or pointed at is marked in all of them:
-// a node of a graph, or a line of the loop nest, to which IR and assembly are traced. Text goes into the page as text only.
+// Four columns of lines. What is picked (clicked, or reached with the arrow keys) or pointed at is marked in all of
+// them: a node of a graph, or a line of the loop nest, to which IR and assembly are traced. Text goes into the page as
+// text only.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const steps = data.graphs.flatMap((graph, g) => graph.steps.map((step, s) => ({ ...step, g, s })));
@@ -169,7 +170,7 @@ function say(what, rows) {
   const count = (set, one) => `${set.size} ${one}${set.size === 1 ? "" : "s"}`;
   const marked = `${count(rows.loop, "loop line")}, ${count(rows.llvm, "IR line")}, ${count(rows.asm, "instruction")}`;
   if (!what.place) status.textContent = `loop line ${what.line + 1}: ${marked}`;
-  else if (stepsOf(what.place).length === 0) status.textContent = "in no step: not needed, or a view of what a step makes";
+  else if (stepsOf(what.place).length === 0) status.textContent = "in no step: dead, or a view of what a step makes";
   else status.textContent = `node ${what.place.node} of ${data.graphs[what.place.g].name}: ${marked}`;
 }
 
