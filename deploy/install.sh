@@ -33,7 +33,7 @@ pip_packages=(
 pip_no_deps=(transformers==5.24.0)
 
 # Those of them that exist in the tree are built and installed.
-binaries=(//server:kilnd //client/cli:kilnctl //compiler/tools:kiln-opt)
+binaries=(//server:kilnd //client/cli:kilnctl //compiler/tools:kiln-opt //compiler/tools:kiln-html)
 extension=//client/cpp:_kiln.abi3.so
 
 say() { printf 'install: %s\n' "$*" >&2; }

@@ -8,20 +8,37 @@
 namespace kiln {
 namespace {
 
+v1::OpInfo ToProto(const OperatorInfo& info) {
+  v1::OpInfo op;
+  op.set_name(info.record.name);
+  op.set_schema(info.record.schema);
+  *op.mutable_torch() = {info.record.torch.begin(), info.record.torch.end()};
+  op.set_kind(info.record.kind);
+  op.set_gradient(info.record.gradient);
+  if (info.record.budget) {
+    op.mutable_budget()->set_ulp(info.record.budget->ulp);
+    op.mutable_budget()->set_floor(info.record.budget->floor);
+    op.mutable_budget()->set_result_ulp(info.record.budget->result_ulp);
+  }
+  for (const FunctionInfo& f : info.functions) {
+    v1::OpInfo::Function* function = op.add_functions();
+    function->set_name(f.name);
+    function->set_f32_budget(f.f32_budget);
+    function->set_f32_measured(f.f32_measured);
+    function->set_f64_budget(f.f64_budget);
+    function->set_f64_measured(f.f64_measured);
+    function->set_exhaustive(f.exhaustive);
+  }
+  return op;
+}
+
 Compiler RealCompiler() {
   Compiler compiler;
   compiler.jobs = {[](const v1::PlanJob& job) { return Plan(job); }, Codegen, Link, NodeOf};
   compiler.targets = Targets();
   compiler.ops = [] {
     std::vector<v1::OpInfo> ops;
-    for (OpInfo& info : Operators()) {
-      v1::OpInfo& op = ops.emplace_back();
-      op.set_name(std::move(info.name));
-      op.set_schema(std::move(info.schema));
-      for (std::string& overload : info.torch) op.add_torch(std::move(overload));
-      op.set_kind(std::move(info.kind));
-      op.set_gradient(std::move(info.gradient));
-    }
+    for (const OperatorInfo& info : Operators()) ops.push_back(ToProto(info));
     return ops;
   };
   return compiler;

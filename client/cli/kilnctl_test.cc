@@ -136,8 +136,45 @@ TEST_F(Kilnctl, NegativeEntries) {
   EXPECT_EQ(Run({"cache", "rm", "--negative"}).out, "removed 1 entry\n");
 }
 
-TEST_F(Kilnctl, OpsVersionDrain) {
-  EXPECT_EQ(Run({"ops"}).out, "OP  KIND  GRADIENT  TORCH\n");
+TEST_F(Kilnctl, Ops) {
+  const Output all = Run({"ops"});
+  EXPECT_EQ(all.status, kOk) << all.err;
+  EXPECT_EQ(all.out,
+            "OP   KIND       GRADIENT  BUDGET   ERROR               TORCH\n"
+            "exp  pointwise  rule      1.5 ulp  exp 1.025 of 1.05*  aten.exp.default\n"
+            "mm   external   rule      -        -                   aten.mm.default\n"
+            "sum  reduction  rule      -        -                   aten.sum.dim_IntList\n");
+  EXPECT_EQ(
+      Run({"ops", "ex", "--json"}).out,
+      "{\"ops\":[{\"name\":\"exp\",\"schema\":\"\",\"torch\":[\"aten.exp.default\"],\"kind\":\"pointwise\","
+      "\"gradient\":\"rule\",\"budget\":{\"ulp\":1.5,\"floor\":0,\"result_ulp\":0.5},\"functions\":[{\"name\":\"exp\","
+      "\"f32_budget\":1.05,\"f32_measured\":1.025,\"f64_budget\":1.05,\"f64_measured\":0.959,"
+      "\"exhaustive\":true}]}]}\n");
+  const auto names = [&](std::vector<std::string> args) {
+    args.insert(args.begin(), "ops");
+    std::istringstream lines(Run(args).out);
+    std::string header, names;
+    std::getline(lines, header);
+    for (std::string line; std::getline(lines, line);) names += line.substr(0, line.find(' ')) + " ";
+    return names;
+  };
+  EXPECT_EQ(names({"m"}), "mm sum ");
+  EXPECT_EQ(names({"m*"}), "mm ");
+  EXPECT_EQ(names({"?m"}), "mm ");
+  EXPECT_EQ(names({"a*"}), "");
+  EXPECT_EQ(names({"aten.sum"}), "sum ");
+  EXPECT_EQ(names({"aten.*.default"}), "exp mm ");
+  EXPECT_EQ(names({"--kind", "external"}), "mm ");
+  EXPECT_EQ(names({"--kind", "reduction", "m"}), "sum ");
+  const Output none = Run({"ops", "s*m*x"});
+  EXPECT_EQ(none.status, kFailed);
+  EXPECT_EQ(none.out, "");
+  EXPECT_EQ(none.err, "kilnctl: none of the server's 3 operators is like that\n");
+  EXPECT_EQ(Run({"ops", "--kind", "nonsense"}).status, kUsage);
+  EXPECT_HAS(Run({"ops", "--help"}).out, "kilnctl ops softmax");
+}
+
+TEST_F(Kilnctl, VersionDrain) {
   EXPECT_HAS(Run({"version"}).out, ", build ");
   EXPECT_HAS(Run({"version", "--json"}).out, "\"server\":{\"version\":\"");
   EXPECT_EQ(Run({"drain"}).out, "drained: no compile is in flight, none is begun\n");

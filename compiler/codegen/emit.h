@@ -35,7 +35,9 @@ struct EmitTarget {
 // update in place, as many elements of the same size). Accesses then happen in the order of the kernel's text, which
 // the memory plan must have found right. Loads that name fewer axes than the stores read a smaller tensor, and are
 // taken to be independent of them.
+//
+// With `origins`, the debug location of what a statement becomes is line Stmt::origin + 1; code is the same without.
 absl::StatusOr<llvm::Function*> EmitKernel(const loop::Kernel& kernel, std::string_view symbol,
-                                           const EmitTarget& target, llvm::Module& module);
+                                           const EmitTarget& target, llvm::Module& module, bool origins = false);
 
 }  // namespace kiln

@@ -1,6 +1,9 @@
 #include "compiler/codegen/emit_kernel.h"
 
+#include <llvm/BinaryFormat/Dwarf.h>
 #include <llvm/IR/Constants.h>
+#include <llvm/IR/DIBuilder.h>
+#include <llvm/IR/DebugInfoMetadata.h>
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/Module.h>
 
@@ -31,6 +34,20 @@ void NumberChecks(const loop::Block& block, uint32_t first_value, int64_t& next,
       NumberChecks(reduce->body, first_value, next, numbers);
     }
   }
+}
+
+// The frame that debug locations need; its names mean nothing.
+void AddSubprogram(llvm::Function* function) {
+  llvm::Module& module = *function->getParent();
+  module.addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);
+  llvm::DIBuilder debug(module);
+  llvm::DIFile* file = debug.createFile("kernel", "");
+  debug.createCompileUnit(llvm::dwarf::DW_LANG_C, file, "kiln", /*isOptimized=*/true, "", 0, "",
+                          llvm::DICompileUnit::DebugDirectivesOnly);
+  function->setSubprogram(debug.createFunction(file, function->getName(), "", file, 1,
+                                               debug.createSubroutineType(debug.getOrCreateTypeArray({})), 1,
+                                               llvm::DINode::FlagZero, llvm::DISubprogram::SPFlagDefinition));
+  debug.finalize();
 }
 
 }  // namespace
@@ -105,11 +122,19 @@ llvm::Value* KernelEmitter::TailMask(llvm::Value* first, llvm::Value* extent, un
   return b_.CreateICmpULT(Iota(b_.getInt32Ty(), lanes), Splat(b_, left, lanes));
 }
 
+void KernelEmitter::SetLocation(uint32_t origin) {
+  llvm::DISubprogram* scope = function_->getSubprogram();
+  if (scope == nullptr || origin == loop::kNone) return;
+  b_.SetCurrentDebugLocation(llvm::DILocation::get(function_->getContext(), origin + 1, 0, scope));
+}
+
 void KernelEmitter::EmitBlock(const loop::Block& block) {
   if (nesting_ > loop::kMaxNesting + 1) return Fail(absl::InternalError("statements nested too deeply"));
   ++nesting_;
   for (const loop::Stmt& stmt : block) {
     if (!status_.ok()) break;
+    const llvm::DebugLoc outer = b_.getCurrentDebugLocation();
+    SetLocation(stmt.origin);
     if (const auto* let = std::get_if<loop::Let>(&stmt.node)) {
       EmitLet(*let);
     } else if (const auto* store = std::get_if<loop::Store>(&stmt.node)) {
@@ -119,6 +144,7 @@ void KernelEmitter::EmitBlock(const loop::Block& block) {
     } else if (const auto* reduce = std::get_if<loop::Reduce>(&stmt.node)) {
       EmitReduce(*reduce);
     }  // A barrier orders threads of a block, and here there is one.
+    b_.SetCurrentDebugLocation(outer);
   }
   --nesting_;
 }
@@ -227,7 +253,7 @@ void KernelEmitter::EmitVectorFor(const loop::For& loop) {
 namespace kiln {
 
 absl::StatusOr<llvm::Function*> EmitKernel(const loop::Kernel& kernel, std::string_view symbol,
-                                           const EmitTarget& target, llvm::Module& module) {
+                                           const EmitTarget& target, llvm::Module& module, bool origins) {
   llvm::LLVMContext& context = module.getContext();
   llvm::Type* pointer = llvm::PointerType::getUnqual(context);
   llvm::Type* i64 = llvm::Type::getInt64Ty(context);
@@ -235,6 +261,7 @@ absl::StatusOr<llvm::Function*> EmitKernel(const loop::Kernel& kernel, std::stri
   llvm::Function* function = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage,
                                                     llvm::StringRef(symbol.data(), symbol.size()), module);
   function->addFnAttr(llvm::Attribute::NoUnwind);
+  if (origins) codegen::AddSubprogram(function);
   const absl::Status status = codegen::KernelEmitter(kernel, target, function).Run();
   if (!status.ok()) return status;
   return function;

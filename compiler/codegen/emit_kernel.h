@@ -32,6 +32,7 @@ class KernelEmitter {
 
   // emit_kernel.cc
   void EmitBlock(const loop::Block& block);
+  void SetLocation(uint32_t origin);  // if the function has debug locations
   void EmitLet(const loop::Let& let);
   void EmitFor(const loop::For& loop);
   void EmitVectorFor(const loop::For& loop);

@@ -10,7 +10,21 @@ namespace kiln {
 
 // Names that Target.name may have.
 std::vector<std::string> Targets();
-// Records: see ops/info.h.
-std::vector<OpInfo> Operators();
+
+// A function of mathlib, and how far it may be from the exact value and was found to be (mathlib/budgets/).
+struct FunctionInfo {
+  std::string name;
+  double f32_budget = 0, f32_measured = 0;
+  double f64_budget = 0, f64_measured = 0;
+  bool exhaustive = false;  // f32 was measured over all inputs
+};
+
+struct OperatorInfo {
+  OpInfo record;
+  std::vector<FunctionInfo> functions;  // that an element takes, for the arguments of the record's samples
+};
+
+// Every record, sorted by name. Test: inventory_test.cc.
+std::vector<OperatorInfo> Operators();
 
 }  // namespace kiln

@@ -19,6 +19,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "compiler/graph/graph.h"
@@ -26,6 +27,8 @@
 namespace kiln {
 
 std::string PrintGraph(const Graph& graph);
+// The same, and for each line the node that it writes; kNoNode for the others.
+std::string PrintGraph(const Graph& graph, std::vector<NodeId>& lines);
 std::string PrintNode(const Graph& graph, const Node& node);  // one line, without the newline
 std::string PrintType(SymContext& syms, const TensorType& type);
 

@@ -1,6 +1,9 @@
+#include <algorithm>
 #include <bit>
 #include <charconv>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/escaping.h"
@@ -40,9 +43,11 @@ class Printer {
     }
   }
 
-  std::string Print() {
+  // `first_node`: the number of the first node's line.
+  std::string Print(size_t* first_node = nullptr) {
     Header();
     Values();
+    if (first_node != nullptr) *first_node = static_cast<size_t>(std::count(out_.begin(), out_.end(), '\n'));
     for (const Node& node : graph_.nodes()) {
       NodeLine(node);
       out_ += '\n';
@@ -177,6 +182,15 @@ std::string PrintType(SymContext& syms, const TensorType& type) {
 }
 
 std::string PrintGraph(const Graph& graph) { return Printer(graph).Print(); }
+
+std::string PrintGraph(const Graph& graph, std::vector<NodeId>& lines) {
+  size_t first = 0;
+  std::string text = Printer(graph).Print(&first);
+  lines.assign(first + graph.nodes().size() + graph.updates().size() + 1, kNoNode);
+  std::iota(lines.begin() + first, lines.begin() + first + graph.nodes().size(), NodeId{0});
+  return text;
+}
+
 std::string PrintNode(const Graph& graph, const Node& node) { return Printer(graph).PrintOne(node); }
 
 }  // namespace kiln

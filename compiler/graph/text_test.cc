@@ -1,6 +1,7 @@
 #include "compiler/graph/text.h"
 
 #include <string>
+#include <vector>
 
 #include "compiler/graph/builder.h"
 #include "compiler/graph/verify.h"
@@ -57,6 +58,16 @@ TEST(GraphText, PrintAndParseAreInverse) {
   EXPECT_TRUE(SameGraph(*graph, *again));
   absl::Status status = VerifyGraph(*graph);
   EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(GraphText, SaysWhichNodeEachLineWrites) {
+  auto graph = MustParse(kEverything);
+  ASSERT_TRUE(graph);
+  std::vector<NodeId> lines;
+  EXPECT_EQ(PrintGraph(*graph, lines), kEverything);
+  std::vector<NodeId> wanted(21, kNoNode);
+  for (NodeId n = 0; n < 5; ++n) wanted[13 + n] = n;
+  EXPECT_EQ(lines, wanted);
 }
 
 TEST(GraphText, CommentsBlankLinesAndMissingSchemas) {

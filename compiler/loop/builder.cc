@@ -88,7 +88,7 @@ ValueId Builder::Emit(Let let) {
   let.result = NewValue(let.type);
   if (pure) shared_.Add(let);
   const ValueId result = let.result;
-  block().push_back({std::move(let)});
+  block().push_back({std::move(let), origin_});
   return result;
 }
 
@@ -164,7 +164,7 @@ void Builder::Store(BufferId buffer, Sym index, ValueId value, ValueId mask) {
   if (!status_.ok()) return;
   loop::Store store{.buffer = buffer, .index = index, .value = value, .mask = mask};
   Fail(CheckStore(store, kernel_.buffers, [this](ValueId v) { return KnownType(v); }));
-  if (status_.ok()) block().push_back({store});
+  if (status_.ok()) block().push_back({store, origin_});
 }
 
 void Builder::Append(Stmt stmt) {
@@ -206,7 +206,7 @@ Axis Builder::NewAxis(AxisKind kind, Sym extent, uint32_t width, Sym grain) {
 
 Sym Builder::BeginFor(AxisKind kind, Sym extent, uint32_t width, Sym grain) {
   Axis axis = NewAxis(kind, extent, width, grain);
-  Open({For{.axis = axis, .body = {}}});
+  Open({For{.axis = axis, .body = {}}, origin_});
   return syms().Axis(axis.id, extent);
 }
 
@@ -232,7 +232,7 @@ Sym Builder::BeginReduce(AxisKind kind, Sym extent, uint32_t width, uint32_t acc
     reduce.types.push_back(TypeOf(value));
   }
   const AxisId axis = reduce.axis.id;
-  Open({std::move(reduce)});
+  Open({std::move(reduce), origin_});
   return syms().Axis(axis, extent);
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -63,6 +64,19 @@ class Builder {
   // Writes a statement made elsewhere, whose operands are known here, as it is; its results become known.
   void Append(Stmt stmt);
 
+  // While it lives, what is written has this Stmt::origin. Scopes nest.
+  class OriginScope {
+   public:
+    OriginScope(Builder& b, uint32_t origin) : b_(b), outer_(std::exchange(b.origin_, origin)) {}
+    ~OriginScope() { b_.origin_ = outer_; }
+    OriginScope(const OriginScope&) = delete;
+    OriginScope& operator=(const OriginScope&) = delete;
+
+   private:
+    Builder& b_;
+    const uint32_t outer_;
+  };
+
   const absl::Status& status() const { return status_; }
 
  private:
@@ -85,6 +99,7 @@ class Builder {
   Kernel& kernel_;
   Block* block_;
   absl::Status status_;
+  uint32_t origin_ = kNone;
   std::shared_ptr<Types> types_;  // shared by the builders of one kernel
   SharedLets shared_;
   std::vector<Frame> frames_;  // open statements; frames_[0] is the block given

@@ -1,7 +1,10 @@
 #include "compiler/loop/builder.h"
 
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "compiler/loop/mutate.h"
 #include "compiler/loop/text.h"
 #include "compiler/loop/verify.h"
 #include "gtest/gtest.h"
@@ -127,6 +130,24 @@ TEST_F(BuilderTest, AnotherBuilderKnowsTheValues) {
   EXPECT_EQ(block.size(), 1);
   Builder third(kernel, block);
   EXPECT_EQ(third.TypeOf(third.Apply(Op::kLt, x, y)), DType::kBool);
+}
+
+TEST_F(BuilderTest, StatementsHaveTheOriginOfTheInnermostScope) {
+  Sym i = b.BeginFor(AxisKind::kParallel, rows);
+  {
+    const Builder::OriginScope outer(b, 7);
+    ValueId x = b.Load(0, i);
+    {
+      const Builder::OriginScope inner(b, 9);
+      x = b.Apply(Op::kNeg, x);
+    }
+    b.Store(1, i, x);
+  }
+  b.Index(i);
+  b.EndFor();
+  std::vector<uint32_t> origins;
+  Walk(std::as_const(kernel.body), [&](const Stmt& stmt) { origins.push_back(stmt.origin); });
+  EXPECT_EQ(origins, (std::vector<uint32_t>{kNone, 7, 9, 7, kNone}));
 }
 
 TEST_F(BuilderTest, RemembersTheFirstMistake) {

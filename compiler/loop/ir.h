@@ -128,8 +128,12 @@ struct Reduce {
 
 struct Barrier {};
 
+// `origin` says what the statement was written for, as a number of whoever wrote the kernel (lower/: the node of the
+// graph); kNone if nobody said. Rewrites hand it on to what they put in a statement's place. It is no part of the
+// program: the text leaves it out.
 struct Stmt {
   std::variant<Let, Store, For, Reduce, Barrier> node;
+  uint32_t origin = kNone;
 };
 
 // `body` is exactly one kParallel For (its extent may be 1). While a kernel is being lowered it shares the graph's

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/loop/const_text.h"
@@ -42,7 +43,7 @@ std::string RangeText(SymRange range) {
 
 class Printer {
  public:
-  explicit Printer(const Kernel& kernel) : kernel_(kernel) {}
+  explicit Printer(const Kernel& kernel, std::vector<const Stmt*>* lines = nullptr) : kernel_(kernel), lines_(lines) {}
 
   std::string Print() {
     Line("kernel {");
@@ -64,6 +65,7 @@ class Printer {
   void Line(const Parts&... parts) {
     out_.append(2 * depth_, ' ');
     absl::StrAppend(&out_, parts..., "\n");
+    if (lines_ != nullptr) lines_->push_back(stmt_);
   }
 
   std::string Text(Sym s) const { return kernel_.syms->ToString(s); }
@@ -85,7 +87,9 @@ class Printer {
 
   void PrintBlock(const Block& block) {
     for (const Stmt& stmt : block) {
+      const Stmt* outer = std::exchange(stmt_, &stmt);
       std::visit([this](const auto& node) { PrintStmt(node); }, stmt.node);
+      stmt_ = outer;
     }
   }
 
@@ -151,6 +155,8 @@ class Printer {
   void PrintStmt(const Barrier&) { Line("barrier"); }
 
   const Kernel& kernel_;
+  std::vector<const Stmt*>* const lines_;
+  const Stmt* stmt_ = nullptr;
   std::string out_;
   size_t depth_ = 0;
 };
@@ -158,5 +164,7 @@ class Printer {
 }  // namespace
 
 std::string ToText(const Kernel& kernel) { return Printer(kernel).Print(); }
+
+std::string ToText(const Kernel& kernel, std::vector<const Stmt*>& lines) { return Printer(kernel, &lines).Print(); }
 
 }  // namespace kiln::loop

@@ -25,9 +25,9 @@ class Forward {
     for (Stmt& stmt : block) {
       ForEachOperand(stmt, [this](ValueId& value) { value = Canon(value); });
       if (Let* let = std::get_if<Let>(&stmt.node)) {
-        Visit(std::move(*let), out);
+        Visit(std::move(*let), stmt.origin, out);
       } else if (Store* store = std::get_if<Store>(&stmt.node)) {
-        Visit(*store, out);
+        Visit(*store, stmt.origin, out);
       } else {
         VisitBodies(stmt);
         out.push_back(std::move(stmt));
@@ -47,7 +47,7 @@ class Forward {
     return let.result == kNone ? nullptr : &let;
   }
 
-  void Visit(Let let, Block& out) {
+  void Visit(Let let, uint32_t origin, Block& out) {
     const DefinitionFn definition = [this](ValueId value) { return Definition(value); };
     for (int i = 0; i < kMaxRulesPerLet; ++i) {
       std::optional<Replacement> next = ApplyRules(let, definition);
@@ -68,16 +68,16 @@ class Forward {
       shared_.Add(let);
     }
     definitions_[Slot(let.result)] = let;
-    out.push_back({std::move(let)});
+    out.push_back({std::move(let), origin});
   }
 
-  void Visit(Store store, Block& out) {
+  void Visit(Store store, uint32_t origin, Block& out) {
     const Let* mask = store.mask == kNone ? nullptr : Definition(store.mask);
     if (mask != nullptr && mask->op == Op::kConst) {
       if (mask->imm == 0) return;
       store.mask = kNone;
     }
-    out.push_back({store});
+    out.push_back({store, origin});
   }
 
   void VisitBodies(Stmt& stmt) {

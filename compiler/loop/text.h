@@ -49,6 +49,10 @@ inline constexpr uint32_t kMaxKernelSizes = 1 << 12;
 // is not normalised yet prints with the numbers it has, and without the ranges of its sizes if they belong to a graph.
 std::string ToText(const Kernel& kernel);
 
+// The same, and for each line the statement of `kernel` that it belongs to: of a yield and a closing brace the one
+// around them; null for what comes before the statements, and the last brace.
+std::string ToText(const Kernel& kernel, std::vector<const Stmt*>& lines);
+
 // Reads what ToText wrote, or a person. Numbers are defined once and index expressions name what is declared and open,
 // but the result is not verified. InvalidArgument with line and column; time and memory are bounded whatever the text.
 absl::StatusOr<Kernel> ParseKernel(std::string_view text);

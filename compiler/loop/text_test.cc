@@ -217,6 +217,34 @@ TEST(ConstText, RefusesOtherThings) {
   EXPECT_EQ(ConstFromText(DType::kFloat8E4M3FNUZ, "-0x0p+0"), std::nullopt);
 }
 
+TEST(ToText, SaysWhichStatementEachLineBelongsTo) {
+  const absl::StatusOr<Kernel> kernel = ParseKernel(R"(kernel {
+  sizes s0 in [0, 8]
+  buffer b0: f32[s0] read
+  buffer b1: f32[1] write
+  parallel i0 in 0..1 {
+    v0: f32 = const 0x0p+0
+    reduce (v1): (f32) over serial i1 in 0..s0 init (v0) {
+      v4: f32 = load b0[i1]
+      yield v4
+    } combine (v2), (v3) {
+      v5: f32 = add v2, v3
+      yield v5
+    }
+    store b1[0] = v1
+  }
+})");
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  std::vector<const Stmt*> lines;
+  EXPECT_EQ(ToText(*kernel, lines), ToText(*kernel));
+  const Stmt* loop = &kernel->body[0];
+  const Block& body = std::get<For>(loop->node).body;
+  const Reduce& reduce = std::get<Reduce>(body[1].node);
+  EXPECT_EQ(lines, (std::vector<const Stmt*>{nullptr, nullptr, nullptr, nullptr, loop, &body[0], &body[1],
+                                             &reduce.body[0], &body[1], &body[1], &reduce.combine[0], &body[1],
+                                             &body[1], &body[2], loop, nullptr}));
+}
+
 TEST(Names, OperationsRoundTrip) {
   int count = 0;
 #define KILN_LOOP_OP(id, name, arity, rule) \

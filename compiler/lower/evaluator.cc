@@ -63,6 +63,7 @@ loop::ValueId Evaluator::Compute(NodeId n, size_t result, const Index& index, lo
     return b_.Const(type, 0);
   }
   ++depth_;
+  const loop::Builder::OriginScope origin(b_, n);
   NodeElement element(graph_, node, index, mask, b_,
                       [this](ValueId value, const Index& at, loop::ValueId m) { return At(value, at, m); });
   Results results = node.def->lower(element);

@@ -6,6 +6,7 @@ namespace kiln {
 // At the current point of the dims that are gone along in any order.
 void GroupLowering::RunOrdered() {
   const NodeId n = group_.nodes[0].node;
+  const loop::Builder::OriginScope origin(*b_, n);
   const Node& node = graph_.nodes()[n];
   const OrderSpec spec = node.def->order(Call(graph_, node));
   if (probing()) {

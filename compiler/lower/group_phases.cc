@@ -43,6 +43,7 @@ void GroupLowering::OuterNodes(uint32_t phase) {
 }
 
 void GroupLowering::StoreOutputs(const GroupNode& at, bool compute) {
+  const loop::Builder::OriginScope origin(*b_, at.node);
   const Node& node = graph_.nodes()[at.node];
   for (uint32_t r = 0; r < node.num_results; ++r) {
     const ValueId v = node.first_result + r;
@@ -62,6 +63,7 @@ void GroupLowering::Loop(uint32_t phase) {
   for (const GroupNode& at : group_.nodes) {
     if (at.place == Place::kFull && at.phase == phase && HasOutput(at.node)) stores.push_back(at);
     if (at.place == Place::kOuter && IsReduction(at.node) && at.phase == phase + 1) {
+      const loop::Builder::OriginScope origin(*b_, at.node);
       folds.push_back(MakeFold(at.node));
       folds.back().init = folds.back().spec.init(*b_);
     }
@@ -96,6 +98,7 @@ loop::Builder::Combine GroupLowering::CombineAll(std::span<const Fold> folds) {
   return [folds](loop::Builder& b, std::span<const loop::ValueId> x, std::span<const loop::ValueId> y) {
     Values all;
     for (const Fold& fold : folds) {
+      const loop::Builder::OriginScope origin(b, fold.node);
       const size_t first = all.size(), width = fold.init.size();
       const Values part = fold.spec.combine(b, x.subspan(first, width), y.subspan(first, width));
       all.insert(all.end(), part.begin(), part.end());
@@ -136,6 +139,7 @@ void GroupLowering::FoldLoop(uint32_t phase, const std::vector<GroupNode>& store
 
 // Of the operand, which stands at `place`.
 GroupLowering::Values GroupLowering::Lift(const Fold& fold, Place place) {
+  const loop::Builder::OriginScope origin(*b_, fold.node);
   const Call call(graph_, graph_.nodes()[fold.node]);
   const loop::ValueId element = e_->At(call.value(0), Here(place, call.type(0).sizes));
   return fold.spec.lift(*b_, b_->Cast(fold.spec.accumulate, element));
@@ -169,6 +173,7 @@ GroupLowering::Values GroupLowering::FoldDims(size_t i, std::span<const loop::Va
 
 // Makes a reduction's results known at the current point of the dims that it does not fold.
 void GroupLowering::Results(const Fold& fold, std::span<const loop::ValueId> totals, Place place) {
+  const loop::Builder::OriginScope origin(*b_, fold.node);
   const Node& node = graph_.nodes()[fold.node];
   const Sym count = NumPoints(place == Place::kKept ? group_.sunk : group_.reduced);
   const Values results = fold.spec.finish(*b_, totals, count);

@@ -14,7 +14,7 @@ constexpr int64_t kMaxRowBytes = 32 << 10;
 
 void GroupLowering::FindCostly() {
   for (const GroupNode& at : group_.nodes) {
-    if (at.place == Place::kFull && EvaluatesFunction(graph_, graph_.nodes()[at.node])) costly_.insert(at.node);
+    if (at.place == Place::kFull && !MathFunctions(graph_, graph_.nodes()[at.node]).empty()) costly_.insert(at.node);
   }
 }
 
@@ -134,6 +134,7 @@ void GroupLowering::LoadReused(uint32_t phase) {
 void GroupLowering::LoadRows(uint32_t phase) {
   ForEachKept([&](const KeptRow& row, ValueId v, const Index& index, loop::BufferId scratch) {
     if (std::find(row.loops.begin(), row.loops.end(), phase) == row.loops.end()) return;
+    const loop::Builder::OriginScope origin(*b_, graph_.producer(v));
     e_->Define(v, index, b_->Load(scratch, Position(group_.reduced)));
   });
   for (const KeptLoad& kept : kept_loads_) {
@@ -145,7 +146,9 @@ void GroupLowering::LoadRows(uint32_t phase) {
 
 void GroupLowering::StoreRows(uint32_t phase) {
   ForEachKept([&](const KeptRow& row, ValueId v, const Index& index, loop::BufferId scratch) {
-    if (row.from == phase) b_->Store(scratch, Position(group_.reduced), e_->At(v, index));
+    if (row.from != phase) return;
+    const loop::Builder::OriginScope origin(*b_, graph_.producer(v));
+    b_->Store(scratch, Position(group_.reduced), e_->At(v, index));
   });
   for (const KeptLoad& kept : kept_loads_) {
     if (kept.from != phase) continue;

@@ -56,7 +56,10 @@ void GroupLowering::CountChunks() {
 }
 
 void GroupLowering::MakeInits() {
-  for (auto& [fold, phase] : sinks_) fold.init = fold.spec.init(*b_);
+  for (auto& [fold, phase] : sinks_) {
+    const loop::Builder::OriginScope origin(*b_, fold.node);
+    fold.init = fold.spec.init(*b_);
+  }
 }
 
 void GroupLowering::AddPartials(loop::Access access) {
@@ -103,6 +106,7 @@ void GroupLowering::InitPartials() {
   OpenInner(KeptDims());
   const Sym at = PartialPosition(chunk_);
   for (const auto& [fold, phase] : sinks_) {
+    const loop::Builder::OriginScope origin(*b_, fold.node);
     for (size_t k = 0; k < fold.init.size(); ++k) b_->Store(fold.partials[k], at, fold.init[k]);
   }
   CloseLoops(depth);
@@ -122,6 +126,7 @@ void GroupLowering::Sink(const Fold& sink, Place operand) {
     probed_[sink.node] = lifted;
     return;
   }
+  const loop::Builder::OriginScope origin(*b_, sink.node);
   const Sym at = PartialPosition(chunk_);
   Values partial;
   for (const loop::BufferId buffer : sink.partials) partial.push_back(b_->Load(buffer, at));
@@ -133,6 +138,7 @@ void GroupLowering::StorePartials(std::span<const Fold> sinks, std::span<const l
   const Sym at = PartialPosition(chunk_);
   size_t next = 0;
   for (const Fold& sink : sinks) {
+    const loop::Builder::OriginScope origin(*b_, sink.node);
     for (const loop::BufferId buffer : sink.partials) b_->Store(buffer, at, totals[next++]);
   }
 }
@@ -162,6 +168,7 @@ GroupLowering::Values GroupLowering::FoldPartials() {
     const Sym at = PartialPosition(chunk);
     Values tuple;
     for (const Fold& fold : folds) {
+      const loop::Builder::OriginScope origin(*b_, fold.node);
       for (const loop::BufferId buffer : fold.partials) tuple.push_back(b_->Load(buffer, at));
     }
     return tuple;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "compiler/loop/builder.h"
 #include "compiler/lower/access.h"
@@ -79,7 +80,7 @@ class Inliner {
     // Elements moved: by each reader the operands, instead of one result and once the operands and the result stored.
     const size_t readers = readers_[n].size(), operands = operands_[n];
     if (operands * readers > operands + 1 + readers) return false;
-    return read_elsewhere_[n] && (once_a_row_[n] || !EvaluatesFunction(graph_, node));
+    return read_elsewhere_[n] && (once_a_row_[n] || MathFunctions(graph_, node).empty());
   }
 
   // read_elsewhere_: nodes that a kernel reads at another position than that of its own element, itself or through
@@ -140,8 +141,8 @@ class Inliner {
 
 }  // namespace
 
-bool EvaluatesFunction(const Graph& graph, const Node& node) {
-  if (node.def->lower == nullptr) return false;
+std::vector<loop::Op> MathFunctions(const Graph& graph, const Node& node) {
+  if (node.def->lower == nullptr) return {};
   loop::Kernel scratch;
   scratch.syms = graph.shared_syms();
   scratch.first_axis = graph.syms().NextIndex(VarKind::kAxis);
@@ -152,10 +153,12 @@ bool EvaluatesFunction(const Graph& graph, const Node& node) {
     return b.ConstBits(graph.type(value)->dtype, 0);
   });
   node.def->lower(element);
-  return std::any_of(scratch.body.begin(), scratch.body.end(), [](const loop::Stmt& stmt) {
+  std::set<loop::Op> functions;
+  for (const loop::Stmt& stmt : scratch.body) {
     const auto* let = std::get_if<loop::Let>(&stmt.node);
-    return let != nullptr && loop::IsFunction(let->op);
-  });
+    if (let != nullptr && loop::IsFunction(let->op)) functions.insert(let->op);
+  }
+  return {functions.begin(), functions.end()};
 }
 
 void MarkInlined(const Graph& graph, std::span<const ValueId> roots, std::vector<NodeKind>& kinds) {

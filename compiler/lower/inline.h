@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/graph/graph.h"
+#include "compiler/loop/ir.h"
 #include "compiler/lower/alias.h"
 
 namespace kiln {
@@ -18,7 +19,7 @@ namespace kiln {
 // `roots`: see Aliases. Near-linear. Test: inline_test.cc.
 void MarkInlined(const Graph& graph, std::span<const ValueId> roots, std::vector<NodeKind>& kinds);
 
-// Whether computing an element of the node's results takes a function of mathlib.
-bool EvaluatesFunction(const Graph& graph, const Node& node);
+// The functions of mathlib that computing an element of the node's results takes: sorted, distinct.
+std::vector<loop::Op> MathFunctions(const Graph& graph, const Node& node);
 
 }  // namespace kiln

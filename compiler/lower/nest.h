@@ -57,7 +57,7 @@ struct KernelBuffer {
 };
 
 struct LoweredKernel {
-  loop::Kernel kernel;                // in its own context, normalised
+  loop::Kernel kernel;                // in its own context, normalised; origins of statements are nodes of the graph
   std::vector<KernelBuffer> buffers;  // one a global buffer
   std::vector<Sym> sizes;             // one a size parameter, in the graph's context
   Sym extent;                         // of the parallel axis, in the graph's context

@@ -32,6 +32,7 @@ class Expander {
       const Let* let = std::get_if<Let>(&stmt.node);
       const Function* function = let == nullptr ? nullptr : FindFunction(let->op);
       if (function != nullptr) {
+        const Builder::OriginScope origin(builder, stmt.origin);
         Replace(*let, *function, builder);
         continue;
       }

@@ -1,7 +1,9 @@
 #include "compiler/mathlib/expand.h"
 
 #include <cmath>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/loop/interp.h"
@@ -39,6 +41,18 @@ std::string Pointwise(const std::string& type, const std::string& statements) {
   return "kernel {\n  buffer b0: " + type + "[8] read\n  buffer b1: " + type + "[8] write\n  parallel i0 in 0..1 {\n" +
          "vector i1 in 0..8 width 8 {\nv0: " + type + " = load b0[i1]\nv1: " + type + " = load b0[7 - i1]\n" +
          statements + "\nstore b1[i1] = v9\n}\n}\n}";
+}
+
+TEST(Expand, DefinitionsHaveTheOriginOfTheFunction) {
+  Kernel kernel = MustParse(Pointwise("f32", "v3: f32 = mul v0, v1\nv9: f32 = exp v3"));
+  uint32_t next = 0;
+  loop::Walk(kernel.body, [&](loop::Stmt& stmt) { stmt.origin = next++; });
+  ASSERT_TRUE(Expand(kernel).ok());
+  std::map<uint32_t, int> statements;
+  loop::Walk(std::as_const(kernel.body), [&](const loop::Stmt& stmt) { ++statements[stmt.origin]; });
+  EXPECT_GT(statements[5], 8);  // exp: two loops, two loads and the product come before it
+  statements.erase(5);
+  EXPECT_EQ(statements, (std::map<uint32_t, int>{{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 1}, {6, 1}}));
 }
 
 template <typename T>

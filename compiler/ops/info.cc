@@ -37,7 +37,8 @@ std::vector<OpInfo> ListOps() {
                    .schema = std::string(def->schema),
                    .torch = {def->torch.begin(), def->torch.end()},
                    .kind = KindOf(*def),
-                   .gradient = GradientOf(*def)});
+                   .gradient = GradientOf(*def),
+                   .budget = def->ref == nullptr ? std::nullopt : std::optional(def->budget)});
   }
   return ops;
 }

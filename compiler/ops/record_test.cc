@@ -15,6 +15,7 @@
 #include "compiler/graph/builder.h"
 #include "compiler/graph/interp.h"
 #include "compiler/ops/eval.h"
+#include "compiler/ops/named_args.h"
 #include "compiler/ops/op_builder.h"
 #include "compiler/ops/promote.h"
 #include "compiler/ops/registry.h"

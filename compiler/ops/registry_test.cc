@@ -220,6 +220,9 @@ TEST(ListOps, HasKindAndGradientOfEach) {
   EXPECT_EQ(ops["full"].kind, "creation");
   EXPECT_EQ(ops["mm"].kind, "external");
   EXPECT_EQ(ops["eq"].gradient, "the result is a bool");
+  ASSERT_TRUE(ops["silu"].budget.has_value());
+  EXPECT_EQ(ops["silu"].budget->ulp, op::silu().budget.ulp);
+  EXPECT_FALSE(ops["sum"].budget.has_value());
   EXPECT_EQ(ops["add"].torch, (std::vector<std::string>{"aten.add.Tensor", "aten.add.Scalar"}));
 }
 

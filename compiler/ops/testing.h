@@ -1,15 +1,10 @@
-// For tests of records: elements as doubles, arguments from text.
+// For tests of records: elements as doubles.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
-#include "absl/status/statusor.h"
-#include "compiler/graph/graph.h"
-#include "compiler/ops/schema.h"
+#include "compiler/graph/type.h"
 
 namespace kiln {
 
@@ -19,17 +14,5 @@ std::string FromDouble(DType dtype, double value);
 // The element at the start of `bytes`.
 double ToDouble(DType dtype, std::string_view bytes);
 double LargestFinite(DType dtype);
-
-// "alpha=2, approximate='tanh'"
-class NamedArgs {
- public:
-  explicit NamedArgs(std::string_view text);
-  const std::string* Find(std::string_view name) const;
-  // The argument that the text names, else the schema's default, else None where that is allowed.
-  absl::StatusOr<Arg> Make(SchemaArg arg, SymContext& syms) const;
-
- private:
-  std::vector<std::pair<std::string, std::string>> items_;
-};
 
 }  // namespace kiln

@@ -6,14 +6,9 @@
 // FILE is a graph (.kir text), a recorded request (binary v1.CompileRequest, or the first of a record file), or a
 // kernel (loop text);
 // "-" is the standard input.
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/text_format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,19 +20,17 @@
 #include "compiler/codegen/cpu/object.h"
 #include "compiler/compile/compile.h"
 #include "compiler/compile/functions.h"
-#include "compiler/debug/debug.h"
 #include "compiler/graph/text.h"
 #include "compiler/graph/verify.h"
-#include "compiler/import/import.h"
 #include "compiler/loop/interp.h"
 #include "compiler/loop/text.h"
 #include "compiler/loop/verify.h"
 #include "compiler/lower/alias.h"
 #include "compiler/lower/nest.h"
 #include "compiler/mathlib/expand.h"
-#include "compiler/ops/registry.h"
 #include "compiler/schedule/fuse.h"
 #include "compiler/schedule/lower_step.h"
+#include "compiler/tools/program.h"
 
 namespace kiln {
 namespace {
@@ -51,34 +44,6 @@ struct Flags {
   std::optional<double> memory_budget;
   std::vector<int64_t> sizes;
 };
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  if (path == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
-  return std::string(std::istreambuf_iterator<char>(in), {});
-}
-
-// A recorded request: the message alone, or the first of a file of varint-delimited ones.
-absl::StatusOr<v1::CompileRequest> ParseRequest(const std::string& bytes) {
-  v1::CompileRequest request;
-  if (request.ParseFromString(bytes) && request.has_graph()) return request;
-  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()),
-                                            static_cast<int>(bytes.size()));
-  uint32_t size = 0;
-  std::string first;
-  if (in.ReadVarint32(&size) && in.ReadString(&first, static_cast<int>(size)) && request.ParseFromString(first))
-    return request;
-  return absl::InvalidArgumentError("not a graph, a kernel or a compile request");
-}
-
-const OpDef* Resolve(OpName& op) {
-  if (const OpDef* def = FindOp(op.name)) {
-    if (op.schema.empty()) op.schema = std::string(def->schema);
-    return def;
-  }
-  return op.schema.empty() ? FindTorchOp(op.name) : FindTorchOp(op.name, op.schema);
-}
 
 // Runs a kernel over zeros and prints how many elements of each buffer it read and wrote.
 absl::Status Interpret(const loop::Kernel& kernel, const Flags& flags) {
@@ -156,22 +121,15 @@ absl::Status ShowKernels(const Graph& graph, const Flags& flags) {
   return absl::OkStatus();
 }
 
-// `request`: its options, and what it says of its inputs.
-absl::Status ShowGraph(std::shared_ptr<const Graph> graph, const v1::CompileRequest& request, const Flags& flags) {
+absl::Status ShowGraph(const Program& program, const Flags& flags) {
   if (flags.verify) {
-    if (absl::Status status = VerifyGraph(*graph); !status.ok()) return status;
+    if (absl::Status status = VerifyGraph(*program.graph); !status.ok()) return status;
   }
   if (flags.stop_after == "graph") {
-    std::cout << PrintGraph(*graph);
+    std::cout << PrintGraph(*program.graph);
     return absl::OkStatus();
   }
-  PassContext context;
-  absl::StatusOr<Options> options = ImportOptions(request.options());
-  if (!options.ok()) return options.status();
-  context.options = *options;
-  context.debug = DebugFromEnvironment();
-  context.debug.verify |= flags.verify;
-  absl::StatusOr<GraphFunctions> made = MakeFunctions(std::move(graph), context, StaticInputs(request.guards()));
+  const absl::StatusOr<GraphFunctions> made = FunctionsOf(program, flags.verify);
   if (!made.ok()) return made.status();
   for (const NamedGraph& function : made->functions) {
     std::cout << "# function: " << function.name << "\n";
@@ -184,38 +142,29 @@ absl::Status ShowGraph(std::shared_ptr<const Graph> graph, const v1::CompileRequ
   return absl::OkStatus();
 }
 
-absl::Status ShowRequest(v1::CompileRequest request, const Flags& flags) {
-  if (flags.memory_budget) request.mutable_options()->set_memory_budget(*flags.memory_budget);
-  if (flags.stop_after != "plan") {
-    absl::StatusOr<std::shared_ptr<const Graph>> graph = ImportGraph(request.graph());
-    return graph.ok() ? ShowGraph(*std::move(graph), request, flags) : graph.status();
-  }
+absl::Status ShowPlan(const v1::CompileRequest& request, const Flags& flags) {
   v1::PlanJob job;
   *job.mutable_request() = request;
   job.mutable_request()->mutable_target()->set_name(flags.target);
   job.set_build("kiln-opt");
-  absl::StatusOr<v1::PlanResult> plan = Plan(job);
+  const absl::StatusOr<v1::PlanResult> plan = Plan(job);
   if (!plan.ok()) return plan.status();
   std::cout << plan->artifact().DebugString();
   return absl::OkStatus();
 }
 
 absl::Status Run(const Flags& flags) {
-  absl::StatusOr<std::string> bytes = ReadFile(flags.file);
+  const absl::StatusOr<std::string> bytes = ReadFile(flags.file);
   if (!bytes.ok()) return bytes.status();
-  const size_t start = bytes->find_first_not_of(" \t\r\n");
-  if (bytes->compare(start, 6, "kernel") == 0) {
-    absl::StatusOr<loop::Kernel> kernel = loop::ParseKernel(*bytes);
-    return kernel.ok() ? ShowKernel(*kernel, flags) : kernel.status();
+  absl::StatusOr<Program> program = ReadProgram(*bytes);
+  if (!program.ok()) return program.status();
+  if (program->kernel) return ShowKernel(*program->kernel, flags);
+  if (flags.memory_budget) program->request.mutable_options()->set_memory_budget(*flags.memory_budget);
+  if (flags.stop_after == "plan") {
+    if (!program->request.has_graph()) return absl::InvalidArgumentError("a plan is made of a recorded request only");
+    return ShowPlan(program->request, flags);
   }
-  if (bytes->compare(start, 5, "graph") == 0) {
-    absl::StatusOr<std::shared_ptr<const Graph>> graph = ParseGraph(*bytes, Resolve);
-    v1::CompileRequest request;
-    if (flags.memory_budget) request.mutable_options()->set_memory_budget(*flags.memory_budget);
-    return graph.ok() ? ShowGraph(*std::move(graph), request, flags) : graph.status();
-  }
-  absl::StatusOr<v1::CompileRequest> request = ParseRequest(*bytes);
-  return request.ok() ? ShowRequest(*std::move(request), flags) : request.status();
+  return ShowGraph(*program, flags);
 }
 
 }  // namespace

@@ -1,7 +1,36 @@
-// kilnd with FakeJobs for a compiler.
+// kilnd with FakeJobs for a compiler, which knows three operators.
 #include "server/kilnd_main.h"
 #include "server/testing/fake_jobs.h"
 
+namespace kiln {
+namespace {
+
+v1::OpInfo Op(const char* name, const char* overload, const char* kind, const char* gradient) {
+  v1::OpInfo op;
+  op.set_name(name);
+  op.add_torch(overload);
+  op.set_kind(kind);
+  op.set_gradient(gradient);
+  return op;
+}
+
+std::vector<v1::OpInfo> FakeOps() {
+  v1::OpInfo exp = Op("exp", "aten.exp.default", "pointwise", "rule");
+  exp.mutable_budget()->set_ulp(1.5);
+  exp.mutable_budget()->set_result_ulp(0.5);
+  v1::OpInfo::Function* function = exp.add_functions();
+  function->set_name("exp");
+  function->set_f32_budget(1.05);
+  function->set_f32_measured(1.025);
+  function->set_f64_budget(1.05);
+  function->set_f64_measured(0.959);
+  function->set_exhaustive(true);
+  return {exp, Op("mm", "aten.mm.default", "external", "rule"), Op("sum", "aten.sum.dim_IntList", "reduction", "rule")};
+}
+
+}  // namespace
+}  // namespace kiln
+
 int main(int argc, char** argv) {
-  return kiln::KilndMain(argc, argv, {kiln::FakeJobs(), {"x86-64-v2", "x86-64-v3", "x86-64-v4"}, nullptr});
+  return kiln::KilndMain(argc, argv, {kiln::FakeJobs(), {"x86-64-v2", "x86-64-v3", "x86-64-v4"}, kiln::FakeOps});
 }

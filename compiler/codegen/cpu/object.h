@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "compiler/loop/ir.h"
@@ -22,5 +23,16 @@ enum class LlvmStage { kEmitted, kOptimized };
 absl::StatusOr<std::string> LlvmText(const loop::Kernel& kernel, std::string_view symbol, std::string_view target,
                                      LlvmStage stage);
 absl::StatusOr<std::string> AssemblyText(const loop::Kernel& kernel, std::string_view symbol, std::string_view target);
+
+// LlvmText after the passes and AssemblyText, with Stmt::origin of the statement that each line comes from: kNone where
+// there is none, or several were merged.
+struct TracedText {
+  std::string text;
+  std::vector<uint32_t> origins;  // one a line
+};
+struct TracedCode {
+  TracedText llvm, assembly;
+};
+absl::StatusOr<TracedCode> TraceCode(const loop::Kernel& kernel, std::string_view symbol, std::string_view target);
 
 }  // namespace kiln

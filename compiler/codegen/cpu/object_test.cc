@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <set>
+#include <sstream>
 #include <thread>
 
 #include "compiler/codegen/cpu/machine.h"
+#include "compiler/loop/mutate.h"
 #include "compiler/loop/text.h"
 
 namespace kiln {
@@ -74,6 +78,44 @@ TEST(CompileObject, RefusesTargetsAndSymbolsThatAreNone) {
   for (const char* symbol : {"", "1k", "k;", "k k", "k\n"}) {
     EXPECT_EQ(CompileObject(*kernel, symbol, "x86-64-v3").status(),
               absl::InvalidArgumentError("symbol: not a C identifier"));
+  }
+}
+
+// The statements of a kernel numbered by their lines in its text, from 0.
+void NumberByLine(loop::Kernel& kernel) {
+  std::vector<const loop::Stmt*> lines;
+  loop::ToText(kernel, lines);
+  loop::Walk(kernel.body, [&](loop::Stmt& stmt) {
+    stmt.origin = static_cast<uint32_t>(std::ranges::find(lines, &stmt) - lines.begin());
+  });
+}
+
+// The origins of the lines that hold `part`.
+std::set<uint32_t> OriginsOf(const TracedText& text, std::string_view part) {
+  std::set<uint32_t> origins;
+  std::istringstream in(text.text);
+  size_t number = 0;
+  for (std::string line; std::getline(in, line); ++number) {
+    if (line.find(part) != std::string::npos) origins.insert(text.origins[number]);
+  }
+  return origins;
+}
+
+TEST(TraceCode, IsTheCodeWithTheOriginOfEachLine) {
+  for (const CpuMachine& machine : kCpuMachines) {
+    auto kernel = loop::ParseKernel(kText);
+    ASSERT_TRUE(kernel.ok());
+    NumberByLine(*kernel);
+    const auto code = TraceCode(*kernel, "k", machine.name);
+    ASSERT_TRUE(code.ok()) << code.status();
+    EXPECT_EQ(code->llvm.text, *LlvmText(*kernel, "k", machine.name, LlvmStage::kOptimized));
+    EXPECT_EQ(code->assembly.text, *AssemblyText(*kernel, "k", machine.name));
+    EXPECT_EQ(code->llvm.origins.size(), std::ranges::count(code->llvm.text, '\n'));
+    EXPECT_EQ(code->assembly.origins.size(), std::ranges::count(code->assembly.text, '\n'));
+    EXPECT_EQ(OriginsOf(code->llvm, "fadd"), std::set<uint32_t>{11});  // v5 = add
+    EXPECT_EQ(OriginsOf(code->llvm, "define"), std::set<uint32_t>{loop::kNone});
+    EXPECT_TRUE(OriginsOf(code->assembly, "addps\t").contains(11));
+    EXPECT_EQ(OriginsOf(code->assembly, ".globl"), std::set<uint32_t>{loop::kNone});
   }
 }
 
