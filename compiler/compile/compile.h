@@ -1,5 +1,5 @@
-// The compiler: three pure functions from message to message, each one job of a worker process. The same job gives the same
-// bytes, in any process and any order.
+// The compiler: three pure functions from message to message, each one job of a worker process. The same job gives the
+// same bytes, in any process and any order.
 #pragma once
 
 #include <functional>
@@ -14,14 +14,15 @@ struct CompileContext {
   std::function<bool()> cancelled = nullptr;
 };
 
-// Import, passes, partition, fusion, schedules, memory: everything but machine code. InvalidArgument and ResourceExhausted for bad
-// requests; Unimplemented for graphs that kiln can't compile; Internal for its own bugs. An error that is
-// about a node of the request's graph names it (graph/node_status.h).
+// Import, passes, partition, fusion, schedules, memory: everything but machine code. InvalidArgument and
+// ResourceExhausted for bad requests; Unimplemented for graphs that kiln can't compile; Internal for its own bugs. An
+// error that is about a node of the request's graph names it (graph/node_status.h).
 absl::StatusOr<v1::PlanResult> Plan(const v1::PlanJob& job, const CompileContext& context = {});
 absl::StatusOr<v1::CodegenResult> Codegen(const v1::CodegenJob& job);
 absl::StatusOr<v1::LinkResult> Link(const v1::LinkJob& job);
 
-// The three in one process, for tests and tools: a finished artifact (signature and key parts empty) and its shared object.
+// The three in one process, for tests and tools: a finished artifact (signature and key parts empty) and its shared
+// object.
 struct Compiled {
   v1::Artifact artifact;
   std::string shared_object;

@@ -27,20 +27,26 @@ v1::CompileRequest ReluAffine(bool dynamic) {
   const auto v = [&](int n) { return std::to_string(x + n); };
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
       R"pb(protocol_version: 1
-           graph {
-             level: INFERENCE
-             syms { )pb" +
-          symbols + size + R"pb( exprs { op: CONST value: 1 } exprs { op: CONST value: 2 } }
-             types { dtype: FLOAT32 device: CPU sizes: 0 strides: 1 }
+           graph { level: INFERENCE syms {)pb" +
+          symbols + size + R"pb(                                 exprs { op: CONST value: 1 } exprs { op: CONST value: 2 } }
+                                                                 types { dtype: FLOAT32 device: CPU sizes: 0 strides: 1 }
              ops { name: "aten.mul.Tensor" schema: "aten::mul.Tensor(Tensor self, Tensor other) -> Tensor" }
              ops { name: "aten.add.Tensor" schema: "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor" }
              ops { name: "aten.relu.default" schema: "aten::relu(Tensor self) -> Tensor" })pb" +
-          sym_input + R"pb( inputs { type: 0 }
-             nodes { op: 0 args { value: )pb" + v(0) + R"pb( } args { i: 2 } result_types: 0 }
-             nodes { op: 1 args { value: )pb" + v(1) + R"pb( } args { i: 1 } args { i: 1 } result_types: 0 }
-             nodes { op: 2 args { value: )pb" + v(2) + R"pb( } result_types: 0 }
-             outputs { value: )pb" + v(3) + R"pb( }
-           }
+          sym_input + R"pb(inputs { type: 0 }
+                           nodes { op: 0
+                                   args { value:)pb" +
+          v(0) + R"pb(}
+                      args { i: 2 } result_types: 0 }
+             nodes { op: 1 args { value: )pb" +
+          v(1) + R"pb(}
+                      args { i: 1 } args { i: 1 } result_types: 0 }
+             nodes { op: 2 args { value: )pb" +
+          v(2) + R"pb(}
+                      result_types: 0 }
+             outputs { value: )pb" +
+          v(3) + R"pb(}
+                      }
            target { name: "x86-64-v3" })pb",
       &request));
   return request;

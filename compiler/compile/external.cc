@@ -13,7 +13,8 @@ namespace {
 
 class ArgWriter {
  public:
-  ArgWriter(const SymContext& syms, const std::function<uint32_t(ValueId)>& tensor, const std::function<uint32_t(Sym)>& sym)
+  ArgWriter(const SymContext& syms, const std::function<uint32_t(ValueId)>& tensor,
+            const std::function<uint32_t(Sym)>& sym)
       : syms_(syms), tensor_(tensor), sym_(sym) {}
 
   void Write(const Arg& arg, v1::Arg& out) {
@@ -53,8 +54,8 @@ absl::Status DescribeCall(const Graph& graph, const Node& node, const std::funct
                           const std::function<uint32_t(Sym)>& sym, v1::External& call) {
   const OpName& op = graph.op_name(node);
   if (!absl::StrContains(op.name, '.')) {
-    return absl::UnimplementedError(
-        absl::StrCat("node ", node.origin, ": ", op.name, " has no meaning for these operands, and no overload to call"));
+    return absl::UnimplementedError(absl::StrCat("node ", node.origin, ": ", op.name,
+                                                 " has no meaning for these operands, and no overload to call"));
   }
   call.set_op(op.name);
   call.set_schema(op.schema);

@@ -7,11 +7,50 @@
 
 namespace kiln {
 
+namespace {
+
+// The client's ids of the values of `graph`, which the request passes made of its own: kNoValue for those that it does
+// not have.
+std::vector<ValueId> ClientIds(const Graph& client, const Graph& graph) {
+  std::vector<ValueId> ids(graph.num_values(), kNoValue);
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    if (graph.inputs()[i].value != kNoValue) ids[graph.inputs()[i].value] = client.inputs()[i].value;
+  }
+  for (const Node& node : graph.nodes()) {
+    if (node.origin >= client.nodes().size()) continue;
+    const Node& origin = client.nodes()[node.origin];
+    if (client.op_name(origin) != graph.op_name(node)) continue;
+    for (uint32_t r = 0; r < node.num_results; ++r) ids[node.first_result + r] = origin.first_result + r;
+  }
+  return ids;
+}
+
+absl::StatusOr<std::vector<ClientValue>> AsClientKnows(const Graph& client, const Graph& graph,
+                                                       std::span<const ValueId> saved) {
+  const std::vector<ValueId> ids = ClientIds(client, graph);
+  std::vector<ClientValue> known;
+  for (const ValueId v : saved) {
+    ClientValue as{.value = ids[v], .dtype = std::nullopt};
+    if (as.value == kNoValue) {
+      const TensorType& type = *graph.type(v);
+      ForEachValue(std::span<const Arg>(graph.nodes()[graph.producer(v)].args), [&](ValueId operand) {
+        const TensorType& like = *graph.type(operand);
+        if (like.sizes == type.sizes && like.strides == type.strides) as = {ids[operand], type.dtype};
+      });
+    }
+    if (as.value == kNoValue) return absl::InternalError("a saved value is like none that the client knows");
+    known.push_back(as);
+  }
+  return known;
+}
+
+}  // namespace
+
 absl::StatusOr<GraphFunctions> MakeFunctions(std::shared_ptr<const Graph> request, PassContext& context,
                                              std::vector<bool> static_inputs) {
   GraphFunctions made;
   context.subject = "request";
-  absl::StatusOr<std::shared_ptr<const Graph>> graph = RunRequestPasses(std::move(request), context);
+  absl::StatusOr<std::shared_ptr<const Graph>> graph = RunRequestPasses(request, context);
   if (!graph.ok()) return graph.status();
   made.request = *graph;
   if (made.request->level() == GraphLevel::kJoint) {
@@ -21,6 +60,9 @@ absl::StatusOr<GraphFunctions> MakeFunctions(std::shared_ptr<const Graph> reques
     absl::StatusOr<Split> split = SplitJoint(*made.request, *saved);
     if (!split.ok()) return split.status();
     made.saved = std::move(split->saved);
+    absl::StatusOr<std::vector<ClientValue>> known = AsClientKnows(*request, *made.request, made.saved.values);
+    if (!known.ok()) return known.status();
+    made.saved_as = *std::move(known);
     made.functions = {{"forward", std::move(split->forward)}, {"backward", std::move(split->backward)}};
   } else {
     made.functions = {{"inference", made.request}};

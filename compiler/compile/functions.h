@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,16 @@ struct NamedGraph {
   std::shared_ptr<const Graph> graph;
 };
 
+// A saved value as the client knows it.
+struct ClientValue {
+  ValueId value = kNoValue;    // of the request's graph
+  std::optional<DType> dtype;  // not the value itself, but one with its sizes and strides and this dtype
+};
+
 struct GraphFunctions {
   std::shared_ptr<const Graph> request;  // after the request passes
   Saved saved;                           // by the forward, of `request`'s values; empty for inference
+  std::vector<ClientValue> saved_as;     // one a saved value
   std::vector<NamedGraph> functions;     // after all passes
 };
 

@@ -68,7 +68,10 @@ class Planner {
     signature->set_num_inputs(joint ? request.num_primals() : static_cast<uint32_t>(request.inputs().size()));
     signature->set_num_forward_outputs(joint ? request.num_forward_outputs()
                                              : static_cast<uint32_t>(request.outputs().size()));
-    for (const ValueId v : made.saved.values) signature->add_saved_values(v);
+    for (const ClientValue& saved : made.saved_as) {
+      signature->add_saved_values(saved.value);
+      signature->add_saved_dtypes(saved.dtype ? static_cast<v1::DType>(*saved.dtype) : v1::DTYPE_UNSPECIFIED);
+    }
     for (const GraphUpdate& update : made.functions.front().graph->updates())
       signature->add_mutated_inputs(update.input);
     return SaveSyms(request, made.saved.syms);

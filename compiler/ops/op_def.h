@@ -206,6 +206,9 @@ struct OpDef {
   ReduceFn reduce = nullptr;
   OrderFn order = nullptr;  // `lower`, if there is one, gives what the results hold before the first update
   DecomposeFn decompose = nullptr;
+  // Of a gradient that looks at an operand only to choose: the same with the choice as a bool tensor of its own, which
+  // the partition may save in place of the operand. Null: there is no such thing.
+  DecomposeFn gate = nullptr;
   VjpFn vjp = nullptr;
   std::string_view no_grad = {};  // why there is no vjp
   RefFn ref = nullptr;

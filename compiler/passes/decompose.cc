@@ -47,12 +47,11 @@ ValueId WithStrides(GraphBuilder& builder, ValueId value, const TensorType& want
                          {wanted});
 }
 
-absl::StatusOr<Replacement> DecomposeNode(GraphBuilder& builder, const Node& node) {
-  if (!node.def || !node.def->decompose) return Replacement();
+absl::StatusOr<Replacement> Replace(GraphBuilder& builder, const Node& node, DecomposeFn by) {
   const Call call(builder.graph(), node);
   if (!HasMeaning(call)) return Replacement();
   const auto first_part = static_cast<NodeId>(builder.graph().nodes().size());
-  Values parts = node.def->decompose(builder, call);
+  Values parts = by(builder, call);
   if (!builder.status().ok()) return builder.status();
   if (parts.size() != node.num_results) {
     return absl::InternalError(absl::StrCat(std::string(node.def->name()), " decomposes into ", parts.size(),
@@ -65,6 +64,20 @@ absl::StatusOr<Replacement> DecomposeNode(GraphBuilder& builder, const Node& nod
   return Replacement(std::move(parts));
 }
 
+absl::StatusOr<Replacement> DecomposeNode(GraphBuilder& builder, const Node& node) {
+  if (!node.def || !node.def->decompose) return Replacement();
+  return Replace(builder, node, node.def->decompose);
+}
+
+absl::StatusOr<Replacement> SplitGate(GraphBuilder& builder, const Node& node) {
+  if (!node.def || !node.def->gate || node.phase != Phase::kBackward) return Replacement();
+  const TensorType& result = *builder.graph().type(node.first_result);
+  bool alike = IsFloat(result.dtype);
+  ForEachValue(node.args, [&](ValueId v) { alike = alike && *builder.graph().type(v) == result; });
+  if (!alike) return Replacement();
+  return Replace(builder, node, node.def->gate);
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Graph>> Decompose(std::shared_ptr<const Graph> graph) {
@@ -74,6 +87,10 @@ absl::StatusOr<std::shared_ptr<const Graph>> Decompose(std::shared_ptr<const Gra
     graph = *std::move(next);
   }
   return absl::InternalError(absl::StrCat("decompositions nest deeper than ", kMaxRounds));
+}
+
+absl::StatusOr<std::shared_ptr<const Graph>> SplitGates(std::shared_ptr<const Graph> graph) {
+  return RewriteGraph(std::move(graph), SplitGate);
 }
 
 }  // namespace kiln

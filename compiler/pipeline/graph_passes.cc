@@ -25,6 +25,7 @@ absl::StatusOr<GraphPtr> Ignoring(GraphPtr graph, const Options&) {
 }
 
 constexpr Pass<GraphPtr> kRequestPasses[] = {
+    {"split_gates", Ignoring<SplitGates>},
     {"share_equal", Ignoring<ShareEqualNodes>},
 };
 

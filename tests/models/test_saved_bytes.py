@@ -46,13 +46,14 @@ def saved_by_kiln(request: compile_pb2.CompileRequest, signature: artifact_pb2.P
     types += [constant.type for constant in graph.constants]
     types += [t for node in graph.nodes for t in node.result_types]
     static = {i for i, guard in enumerate(request.guards.inputs) if guard.is_static}
-    return sum(_bytes(graph, types[v]) for v in signature.saved_values if v not in static)
+    values = zip(signature.saved_values, signature.saved_dtypes, strict=True)
+    return sum(_bytes(graph, types[v], dtype) for v, dtype in values if dtype or v not in static)
 
 
-def _bytes(graph: graph_pb2.Graph, index: int | None) -> int:
+def _bytes(graph: graph_pb2.Graph, index: int | None, dtype: int) -> int:
     assert index is not None
     tensor = graph.types[index]
-    name = graph_pb2.DType.Name(tensor.dtype)
+    name = graph_pb2.DType.Name(dtype or tensor.dtype)
     item = 1 if name == "BOOL" else int("".join(c for c in name if c.isdigit())) // 8
     return item * math.prod(graph.syms.exprs[s].value for s in tensor.sizes)
 

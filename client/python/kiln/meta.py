@@ -27,7 +27,7 @@ def actual_value(node: fx.Node) -> Any:
 def _norm(node: fx.Node, value: Any) -> Any:
     if value[0].dtype not in _LOW_PRECISION or not _has_float32(node):
         return value
-    return (value[0], *(_as_dtype(statistic, torch.float32) for statistic in value[1:3]), *value[3:])
+    return (value[0], *(as_dtype(statistic, torch.float32) for statistic in value[1:3]), *value[3:])
 
 
 def _item(node: fx.Node, value: Any) -> Any:
@@ -37,7 +37,7 @@ def _item(node: fx.Node, value: Any) -> Any:
 
 
 def _same_dtype(node: fx.Node, value: Any) -> Any:
-    return _as_dtype(value, node.args[0].meta["val"].dtype)
+    return as_dtype(value, node.args[0].meta["val"].dtype)
 
 
 def _has_float32(node: fx.Node) -> bool:
@@ -45,7 +45,8 @@ def _has_float32(node: fx.Node) -> bool:
     return any(isinstance(v, torch.Tensor) and v.dtype is torch.float32 for v in values)
 
 
-def _as_dtype(value: Any, dtype: torch.dtype) -> Any:
+def as_dtype(value: Any, dtype: torch.dtype) -> Any:
+    """A fake tensor like `value`, of another dtype."""
     if value.dtype is dtype:
         return value
     with value.fake_mode:

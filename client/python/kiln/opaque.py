@@ -15,7 +15,9 @@ from torch import fx
 
 from kiln.capture import Capture
 from kiln.errors import KilnError
-from kiln.proto import artifact_pb2
+from kiln.meta import as_dtype
+from kiln.proto import artifact_pb2, graph_pb2
+from kiln.tensors import TORCH_DTYPES
 
 BoxedFunction = Callable[[list[Any]], Any]
 
@@ -59,7 +61,8 @@ def split(
     """
     count = capture.graph.num_forward_outputs
     outputs, gradients = capture.outputs[:count], capture.outputs[count:]
-    values = [_saved_value(capture, i) for i in signature.saved_values]
+    dtypes = signature.saved_dtypes or [0] * len(signature.saved_values)
+    values = [_saved_value(capture, i, t) for i, t in zip(signature.saved_values, dtypes, strict=True)]
     syms = [_saved_sym(capture, i) for i in signature.saved_syms]
     _check_sizes_saved(capture, values, syms)
     order = sorted(range(len(values)), key=lambda k: _unchecked(values[k]))
@@ -77,11 +80,16 @@ def _unchecked(node: fx.Node) -> bool:
     return bool(node.meta.get("saved_tensor_with_no_vc_check", False))
 
 
-def _saved_value(capture: Capture, value: int) -> fx.Node:
+def _saved_value(capture: Capture, value: int, dtype: int) -> fx.Node:
+    """The node of a saved value; of one that the graph does not have, a node that stands for it."""
     node = capture.values[value] if value < len(capture.values) else None
     if node is None or not isinstance(node.meta.get("val"), torch.Tensor):
         raise KilnError(f"the server saves value {value}, which is not a tensor of the graph")
-    return node
+    if not dtype:
+        return node
+    alike = fx.Graph().placeholder(f"{node.name}_as_{graph_pb2.DType.Name(dtype).lower()}")
+    alike.meta["val"] = as_dtype(node.meta["val"], TORCH_DTYPES[dtype])
+    return alike
 
 
 def _saved_sym(capture: Capture, index: int) -> fx.Node:

@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "compiler/ops/lower_rules.h"
+#include "compiler/ops/op_builder.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/promote.h"
 #include "compiler/ops/shape_rules.h"
@@ -73,6 +74,10 @@ KILN_OP(threshold_backward) = {
     .lower = [](Element& e) -> Results {
       const Expr g = Operand(e, 0), x = Operand(e, 1);
       return {(x <= NumberAs(e, 2, e.compute())).Select(g.Const(0), g).id()};
+    },
+    .gate = [](GraphBuilder& g, const Call& call) -> Values {
+      OpBuilder b(g);
+      return {b.where(b.le(call.value(1), call.Number(2)), 0.0, call.value(0))};
     },
     .ref = [](const RefArgs& x) { return x[1] <= x[2] ? 0 : x[0]; },
     .samples = {{-5, 5, false, "threshold=0"}, {-1, 1, true, "threshold=0"}},
@@ -148,6 +153,10 @@ KILN_OP(leaky_relu_backward) = {
     .lower = [](Element& e) -> Results {
       const Expr g = Operand(e, 0);
       return {(Operand(e, 1) > 0.0).Select(g, g * NumberAs(e, 2, e.compute())).id()};
+    },
+    .gate = [](GraphBuilder& g, const Call& call) -> Values {
+      OpBuilder b(g);
+      return {b.where(b.gt(call.value(1), 0.0), call.value(0), b.mul(call.value(0), call.Number(2)))};
     },
     .ref = [](const RefArgs& x) { return x[1] > 0 ? x[0] : x[0] * x[2]; },
     .samples = {{-5, 5, false, "negative_slope=0.25, self_is_result=False"}},
@@ -273,6 +282,11 @@ KILN_OP(hardtanh_backward) = {
       const Expr g = Operand(e, 0), x = Operand(e, 1);
       const Expr inside = (x > NumberAs(e, 2, e.compute())) & (x < NumberAs(e, 3, e.compute()));
       return {inside.Select(g, g.Const(0)).id()};
+    },
+    .gate = [](GraphBuilder& g, const Call& call) -> Values {
+      OpBuilder b(g);
+      const ValueId inside = b.logical_and(b.gt(call.value(1), call.Number(2)), b.lt(call.value(1), call.Number(3)));
+      return {b.where(inside, call.value(0), 0.0)};
     },
     .ref = [](const RefArgs& x) { return x[1] > x[2] && x[1] < x[3] ? x[0] : 0; },
     .samples = {{-5, 5, false, "min_val=-1, max_val=2"}, {-1, 1, true, "min_val=-1, max_val=2"}},
