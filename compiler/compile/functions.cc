@@ -28,18 +28,23 @@ std::vector<ValueId> ClientIds(const Graph& client, const Graph& graph) {
 absl::StatusOr<std::vector<ClientValue>> AsClientKnows(const Graph& client, const Graph& graph,
                                                        std::span<const ValueId> saved) {
   const std::vector<ValueId> ids = ClientIds(client, graph);
-  std::vector<ClientValue> known;
-  for (const ValueId v : saved) {
-    ClientValue as{.value = ids[v], .dtype = std::nullopt};
-    if (as.value == kNoValue) {
-      const TensorType& type = *graph.type(v);
-      ForEachValue(std::span<const Arg>(graph.nodes()[graph.producer(v)].args), [&](ValueId operand) {
-        const TensorType& like = *graph.type(operand);
-        if (like.sizes == type.sizes && like.strides == type.strides) as = {ids[operand], type.dtype};
+  // What the client has not got is like something that it was made from.
+  std::vector<ValueId> like = ids;
+  for (const Node& node : graph.nodes()) {
+    for (uint32_t r = 0; r < node.num_results; ++r) {
+      const ValueId v = node.first_result + r;
+      const TensorType* type = graph.type(v);
+      if (like[v] != kNoValue || type == nullptr) continue;
+      ForEachValue(std::span<const Arg>(node.args), [&](ValueId operand) {
+        const TensorType& of = *graph.type(operand);
+        if (of.sizes == type->sizes && of.strides == type->strides) like[v] = like[operand];
       });
     }
-    if (as.value == kNoValue) return absl::InternalError("a saved value is like none that the client knows");
-    known.push_back(as);
+  }
+  std::vector<ClientValue> known;
+  for (const ValueId v : saved) {
+    if (like[v] == kNoValue) return absl::InternalError("a saved value is like none that the client knows");
+    known.push_back({like[v], ids[v] == kNoValue ? std::optional(graph.type(v)->dtype) : std::nullopt});
   }
   return known;
 }

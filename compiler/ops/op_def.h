@@ -206,9 +206,10 @@ struct OpDef {
   ReduceFn reduce = nullptr;
   OrderFn order = nullptr;  // `lower`, if there is one, gives what the results hold before the first update
   DecomposeFn decompose = nullptr;
-  // Of a gradient that looks at an operand only to choose: the same with the choice as a bool tensor of its own, which
-  // the partition may save in place of the operand. Null: there is no such thing.
-  DecomposeFn gate = nullptr;
+  // Of a gradient that needs less of an operand than all its bits (which way a relu went, where in a small plane a
+  // maximum was): the same from a narrower tensor of the operand's sizes and strides, which the partition may save in
+  // its place. Nothing (an empty vector) for calls where that can't be had.
+  DecomposeFn narrow = nullptr;
   VjpFn vjp = nullptr;
   std::string_view no_grad = {};  // why there is no vjp
   RefFn ref = nullptr;

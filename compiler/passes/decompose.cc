@@ -49,9 +49,9 @@ ValueId WithStrides(GraphBuilder& builder, ValueId value, const TensorType& want
 
 absl::StatusOr<Replacement> Replace(GraphBuilder& builder, const Node& node, DecomposeFn by) {
   const Call call(builder.graph(), node);
-  if (!HasMeaning(call)) return Replacement();
   const auto first_part = static_cast<NodeId>(builder.graph().nodes().size());
   Values parts = by(builder, call);
+  if (parts.empty()) return Replacement();
   if (!builder.status().ok()) return builder.status();
   if (parts.size() != node.num_results) {
     return absl::InternalError(absl::StrCat(std::string(node.def->name()), " decomposes into ", parts.size(),
@@ -65,17 +65,13 @@ absl::StatusOr<Replacement> Replace(GraphBuilder& builder, const Node& node, Dec
 }
 
 absl::StatusOr<Replacement> DecomposeNode(GraphBuilder& builder, const Node& node) {
-  if (!node.def || !node.def->decompose) return Replacement();
+  if (!node.def || !node.def->decompose || !HasMeaning(Call(builder.graph(), node))) return Replacement();
   return Replace(builder, node, node.def->decompose);
 }
 
-absl::StatusOr<Replacement> SplitGate(GraphBuilder& builder, const Node& node) {
-  if (!node.def || !node.def->gate || node.phase != Phase::kBackward) return Replacement();
-  const TensorType& result = *builder.graph().type(node.first_result);
-  bool alike = IsFloat(result.dtype);
-  ForEachValue(node.args, [&](ValueId v) { alike = alike && *builder.graph().type(v) == result; });
-  if (!alike) return Replacement();
-  return Replace(builder, node, node.def->gate);
+absl::StatusOr<Replacement> NarrowNode(GraphBuilder& builder, const Node& node) {
+  if (!node.def || !node.def->narrow || node.phase != Phase::kBackward) return Replacement();
+  return Replace(builder, node, node.def->narrow);
 }
 
 }  // namespace
@@ -89,8 +85,8 @@ absl::StatusOr<std::shared_ptr<const Graph>> Decompose(std::shared_ptr<const Gra
   return absl::InternalError(absl::StrCat("decompositions nest deeper than ", kMaxRounds));
 }
 
-absl::StatusOr<std::shared_ptr<const Graph>> SplitGates(std::shared_ptr<const Graph> graph) {
-  return RewriteGraph(std::move(graph), SplitGate);
+absl::StatusOr<std::shared_ptr<const Graph>> NarrowOperands(std::shared_ptr<const Graph> graph) {
+  return RewriteGraph(std::move(graph), NarrowNode);
 }
 
 }  // namespace kiln

@@ -11,9 +11,8 @@ namespace kiln {
 // inherit the node's phase, recompute tag and origin, and the last of them its strides. Test: decompose_test.cc.
 absl::StatusOr<std::shared_ptr<const Graph>> Decompose(std::shared_ptr<const Graph> graph);
 
-// Takes the backward's gradients apart that have a gate (OpDef::gate), where all floats that they read have the
-// result's dtype, sizes and strides. Nodes that stay keep their origin, by which the request's values are still known.
-// Test: decompose_test.cc.
-absl::StatusOr<std::shared_ptr<const Graph>> SplitGates(std::shared_ptr<const Graph> graph);
+// Takes the backward's gradients apart that can do with narrower operands (OpDef::narrow). Nodes that stay keep their
+// origin, by which the request's values are still known. Test: decompose_test.cc.
+absl::StatusOr<std::shared_ptr<const Graph>> NarrowOperands(std::shared_ptr<const Graph> graph);
 
 }  // namespace kiln

@@ -72,6 +72,21 @@ TEST(Decompose, KeepsThePointerWithoutComposites) {
   EXPECT_EQ(Decompose(graph)->get(), graph.get());
 }
 
+// What a relu's gradient needs of it is one bit an element.
+TEST(NarrowOperands, OfTheBackwardAlone) {
+  const auto narrowed = [](const std::string& phase, const std::string& type) {
+    return BodyOf(
+        NarrowOperands(GraphOf("%0 = input f32[4]\n%1 = input " + type +
+                               "\n%2 = threshold_backward(%0, %1, 0) : f32[4]" + phase + " origin=3\nreturn %2\n")));
+  };
+  EXPECT_EQ(narrowed(" phase=backward", "f32[4]"),
+            "%0 = input f32[4]\n%1 = input f32[4]\n%2 = le(%1, 0.0) : bool[4] phase=backward origin=3\n"
+            "%3 = where(%2, 0.0, %0) : f32[4] phase=backward origin=3\nreturn %3\n");
+  EXPECT_EQ(narrowed("", "f32[4]").find("where"), std::string::npos);
+  // Its layout is not the result's.
+  EXPECT_EQ(narrowed(" phase=backward", "f32[1]").find("where"), std::string::npos);
+}
+
 TEST(Decompose, EndlessDecompositionIsABug) {
   EXPECT_EQ(Decomposed("%0 = input f32[s0]\n%1 = endless(%0) : f32[s0]\nreturn %1\n").status(),
             absl::InternalError("decompositions nest deeper than 16"));

@@ -25,7 +25,7 @@ absl::StatusOr<GraphPtr> Ignoring(GraphPtr graph, const Options&) {
 }
 
 constexpr Pass<GraphPtr> kRequestPasses[] = {
-    {"split_gates", Ignoring<SplitGates>},
+    {"narrow_operands", Ignoring<NarrowOperands>},
     {"share_equal", Ignoring<ShareEqualNodes>},
 };
 

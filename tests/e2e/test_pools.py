@@ -49,3 +49,26 @@ def test_average_pool(windows: dict[str, Any], dtype: torch.dtype) -> None:
 def test_pixel_shuffle_and_back() -> None:
     _check(lambda x: F.pixel_shuffle(x, 3), torch.randn(2, 18, 3, 5))
     _check(lambda x: F.pixel_unshuffle(x, 2), torch.randn(2, 3, 4, 6))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=str)
+def test_gradients_that_need_little(layout: torch.memory_format, dtype: torch.dtype) -> None:
+    """Of a relu its sign, of a maximum where it was: bools and 16-bit indices are saved; gradients keep their bits."""
+
+    def f(x: Tensor) -> Tensor:
+        return F.max_pool2d(F.leaky_relu(F.relu6(F.relu(x - 1) * 4)), 3, 2, 1)
+
+    x = torch.randn(2, 3, 9, 11).to(dtype).contiguous(memory_format=layout)
+    _same_bits(f, x)
+    _same_bits(lambda x: F.relu(x).sum(0), x)
+    _same_bits(lambda x: F.max_pool2d(x, 2, 1), x.float()[0])
+
+
+def _same_bits(f: Callable[[Tensor], Tensor], x: Tensor) -> None:
+    def gradient(f: Callable[[Tensor], Tensor]) -> Tensor:
+        at = x.detach().requires_grad_()
+        out = f(at)
+        return torch.autograd.grad(out, at, torch.linspace(-1, 2, out.numel(), dtype=x.dtype).view(out.shape))[0]
+
+    torch.testing.assert_close(gradient(torch.compile(f, backend="kiln", dynamic=False)), gradient(f), rtol=0, atol=0)

@@ -7,10 +7,17 @@
 #include "compiler/ops/op_builder.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/promote.h"
+#include "compiler/ops/registry.h"
 #include "compiler/ops/shape_rules.h"
 
 namespace kiln {
 namespace {
+
+// Both operands are floats of the result's type, so that a bool of each element has their layout.
+bool ReadsAlike(const Call& call) {
+  return HasMeaning(call) && IsFloat(call.result().dtype) && call.type(0) == call.result() &&
+         call.type(1) == call.result();
+}
 
 double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
@@ -75,7 +82,8 @@ KILN_OP(threshold_backward) = {
       const Expr g = Operand(e, 0), x = Operand(e, 1);
       return {(x <= NumberAs(e, 2, e.compute())).Select(g.Const(0), g).id()};
     },
-    .gate = [](GraphBuilder& g, const Call& call) -> Values {
+    .narrow = [](GraphBuilder& g, const Call& call) -> Values {
+      if (!ReadsAlike(call)) return {};
       OpBuilder b(g);
       return {b.where(b.le(call.value(1), call.Number(2)), 0.0, call.value(0))};
     },
@@ -154,7 +162,8 @@ KILN_OP(leaky_relu_backward) = {
       const Expr g = Operand(e, 0);
       return {(Operand(e, 1) > 0.0).Select(g, g * NumberAs(e, 2, e.compute())).id()};
     },
-    .gate = [](GraphBuilder& g, const Call& call) -> Values {
+    .narrow = [](GraphBuilder& g, const Call& call) -> Values {
+      if (!ReadsAlike(call)) return {};
       OpBuilder b(g);
       return {b.where(b.gt(call.value(1), 0.0), call.value(0), b.mul(call.value(0), call.Number(2)))};
     },
@@ -283,7 +292,8 @@ KILN_OP(hardtanh_backward) = {
       const Expr inside = (x > NumberAs(e, 2, e.compute())) & (x < NumberAs(e, 3, e.compute()));
       return {inside.Select(g, g.Const(0)).id()};
     },
-    .gate = [](GraphBuilder& g, const Call& call) -> Values {
+    .narrow = [](GraphBuilder& g, const Call& call) -> Values {
+      if (!ReadsAlike(call)) return {};
       OpBuilder b(g);
       const ValueId inside = b.logical_and(b.gt(call.value(1), call.Number(2)), b.lt(call.value(1), call.Number(3)));
       return {b.where(inside, call.value(0), 0.0)};

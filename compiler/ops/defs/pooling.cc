@@ -3,9 +3,11 @@
 // A window is written out: a sum of as many elements as it has, in eager's order. Its backward gathers: an element of
 // the gradient is the sum over the windows that hold it.
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "compiler/ops/lower_rules.h"
+#include "compiler/ops/op_builder.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/shape_rules.h"
 
@@ -191,6 +193,35 @@ KILN_OP(pixel_unshuffle) = {
                                      syms.Add(syms.Mul(e.index()[rank - 1], r), j));
       at[rank - 3] = syms.FloorDiv(channel, syms.Mul(r, r));
       return {e.At(0, at)};
+    },
+};
+
+// An external call; from a contiguous plane of known size it is a scatter of the gradients to where the maxima were, in
+// eager's order, for which the operand itself is not needed and an index takes 16 bits.
+KILN_OP(max_pool2d_with_indices_backward) = {
+    .schema =
+        "max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, "
+        "int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor",
+    .torch = {"aten.max_pool2d_with_indices_backward.default"},
+    .promote = Promote::kNone,
+    .dtypes = kFloats,
+    .shape = AsImported,
+    .narrow = [](GraphBuilder& g, const Call& call) -> Values {
+      SymContext& syms = call.syms();
+      const TensorType &grad = call.type(0), &result = call.result(), &indices = call.type(7);
+      const std::span<const Sym> sizes(result.sizes);
+      if (!IsFloat(result.dtype) || result.rank() < 3 || indices.dtype != DType::kInt64) return {};
+      const std::optional<int64_t> plane = syms.AsConst(Numel(syms, sizes.last(2)));
+      const bool contiguous = IsContiguous(syms, grad) && IsContiguous(syms, result) && IsContiguous(syms, indices);
+      if (!plane || *plane > std::numeric_limits<int16_t>::max() || !contiguous) return {};
+      OpBuilder b(g);
+      const Sym rows = Numel(syms, sizes.first(sizes.size() - 2));
+      const Sym maxima = Numel(syms, std::span(grad.sizes).last(2));
+      const ValueId narrow = b.convert_element_type(call.value(7), DType::kInt16);
+      const ValueId index = b.view(b.convert_element_type(narrow, DType::kInt64), std::vector<Sym>{rows, maxima});
+      const ValueId zeros = b.full(std::vector<Sym>{rows, syms.Const(*plane)}, 0.0, result.dtype);
+      const ValueId sum = b.scatter_add(zeros, 1, index, b.view(call.value(0), std::vector<Sym>{rows, maxima}));
+      return {b.view(sum, result.sizes)};
     },
 };
 

@@ -18,6 +18,13 @@ namespace {
 
 using Fold = std::function<Expr(Expr stored, Expr x)>;
 
+// Eager clones self.
+absl::StatusOr<TypeList> LikeSelf(const Call& call) {
+  TensorType type = call.type(0);
+  type.strides = DenseStridesLike(call.syms(), type);
+  return TypeList{std::move(type)};
+}
+
 Results Self(Element& e) { return {e.At(0, e.index())}; }
 
 // The update that folds x into what is at `index`.
@@ -150,7 +157,7 @@ KILN_OP(index_put) = {
     .torch = {"aten.index_put.default", "aten._unsafe_index_put.default"},
     .promote = Promote::kResult,
     .supports = SupportsIndexPut,
-    .shape = AsImported,
+    .shape = LikeSelf,
     .lower = Self,
     .order = IndexPut,
 };
@@ -160,7 +167,7 @@ KILN_OP(scatter) = {
     .torch = {"aten.scatter.src", "aten.scatter.value"},
     .promote = Promote::kResult,
     .supports = SupportsScatter,
-    .shape = AsImported,
+    .shape = LikeSelf,
     .lower = Self,
     .order = [](const Call& call) { return Scatter(call, nullptr); },
 };
@@ -171,7 +178,7 @@ KILN_OP(scatter_add) = {
     .promote = Promote::kResult,
     .dtypes = kNumbers,
     .supports = SupportsScatter,
-    .shape = AsImported,
+    .shape = LikeSelf,
     .lower = Self,
     .order = [](const Call& call) { return Scatter(call, Sum); },
 };
@@ -184,7 +191,7 @@ KILN_OP(scatter_reduce) = {
     .promote = Promote::kResult,
     .dtypes = kNumbers,
     .supports = [](const Call& call) { return SupportsScatter(call) && ScatterReduction(call).has_value(); },
-    .shape = AsImported,
+    .shape = LikeSelf,
     .lower = Self,
     .order = [](const Call& call) { return Scatter(call, *ScatterReduction(call)); },
 };
@@ -195,7 +202,7 @@ KILN_OP(index_add) = {
     .promote = Promote::kResult,
     .dtypes = kNumbers,
     .supports = [](const Call& call) { return SupportsIndexAdd(call) && IsKnown(call, 4) && call.Number(4, 1) == 1; },
-    .shape = AsImported,
+    .shape = LikeSelf,
     .lower = Self,
     .order = [](const Call& call) { return AlongIndex(call, Sum, /*wrap=*/false); },
 };
@@ -205,7 +212,7 @@ KILN_OP(index_copy) = {
     .torch = {"aten.index_copy.default"},
     .promote = Promote::kResult,
     .supports = SupportsIndexAdd,
-    .shape = AsImported,
+    .shape = LikeSelf,
     .lower = Self,
     .order = [](const Call& call) { return AlongIndex(call, nullptr, /*wrap=*/false); },
 };
