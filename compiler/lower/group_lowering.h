@@ -86,6 +86,7 @@ class GroupLowering {
   template <typename F>
   void ForEachKept(F&& f);
   void KeepLoads(int64_t length, int64_t& bytes);
+  int64_t RowTraffic(int64_t length) const;
   void LoadRows(uint32_t phase);
   void LoadReused(uint32_t phase);
   void StoreRows(uint32_t phase);

@@ -8,7 +8,7 @@ namespace kiln {
 namespace {
 
 // Of the first-level cache, beside the row's operands.
-constexpr int64_t kMaxRowBytes = 32 << 10;
+constexpr int64_t kMaxRowBytes = 24 << 10;
 
 }  // namespace
 
@@ -65,6 +65,8 @@ void GroupLowering::KeepLoads(int64_t length, int64_t& bytes) {
     }
   }
   std::erase_if(kept_loads_, [](const KeptLoad& kept) { return kept.loops.empty(); });
+  // A copy pays as long as the row's operands, its results and what is kept are in cache together.
+  bytes += RowTraffic(length);
   for (KeptLoad& kept : kept_loads_) {
     const DType dtype = graph_.type(kept.load.root)->dtype;
     if (bytes + length * ByteSize(dtype) > kMaxRowBytes) continue;
@@ -72,6 +74,24 @@ void GroupLowering::KeepLoads(int64_t length, int64_t& bytes) {
     kept.scratch = AddScratch(dtype, length);
   }
   std::erase_if(kept_loads_, [](const KeptLoad& kept) { return kept.scratch == loop::kNone; });
+}
+
+// Bytes of a row's distinct operands and results in memory.
+int64_t GroupLowering::RowTraffic(int64_t length) const {
+  int64_t bytes = 0;
+  std::vector<MemoryAccess> seen;
+  for (const MemoryAccess& access : probe_->accesses) {
+    if (access.root == kNoValue || std::find(seen.begin(), seen.end(), access) != seen.end()) continue;
+    bool along = false;
+    for (size_t d = 0; d < group_.space.size(); ++d) {
+      const std::optional<Var> axis = syms_.AsVar(probe_->axes[d]);
+      along |= group_.reduced[d] && axis && syms_.Mentions(access.index, *axis);
+    }
+    if (!along) continue;
+    seen.push_back(access);
+    bytes += length * ByteSize(graph_.type(access.root)->dtype);
+  }
+  return bytes;
 }
 
 // Nodes whose values loop `phase` stores or folds.
