@@ -69,6 +69,22 @@ Expr ReductionError(Expr x, const Reduced& reduced) {
   return Fma(n, is_f32 ? -kLn2LoF32 : -kLn2LoF64, r - reduced.r);
 }
 
+Expr ExpOfReduced(Expr r) {
+  // minimax.py exp.f32, exp.f64: errors 2^-28.2, 2^-62
+  const Expr q =
+      IsF32(r)
+          ? Polynomial(r, {0x1p-1, 0x1.55548ap-3, 0x1.55552ap-5, 0x1.123ef8p-7, 0x1.6ced84p-10})
+          : Polynomial(r, {0x1p-1, 0x1.555555555555cp-3, 0x1.5555555555556p-5, 0x1.111111110e97dp-7,
+                           0x1.6c16c16c15f2cp-10, 0x1.a01a01b48ee9cp-13, 0x1.a01a01a8f770bp-16, 0x1.71dded537147ap-19,
+                           0x1.27e4d5cdf22c2p-22, 0x1.af713dd269344p-26, 0x1.1f7bae9d4bedep-29});
+  return Fma(r * r, q, r) + 1;
+}
+
+Expr ExpWithinRange(Expr x) {
+  const Reduced reduced = ReduceByLn2(x);
+  return ExpOfReduced(reduced.r) * PowerOfTwo(reduced.n.shifted);
+}
+
 Expr Expm1OfReduced(Expr r, Expr r_error) {
   // minimax.py expm1.f32, expm1.f64: errors 2^-29, 2^-61
   const Expr q =

@@ -46,6 +46,11 @@ Reduced ReduceByLn2(Expr x);
 // What reduced.r is short of.
 Expr ReductionError(Expr x, const Reduced& reduced);
 
+// e^r for |r| <= ln(2)/2.
+Expr ExpOfReduced(Expr r);
+// e^x for x whose exponential is a normal number.
+Expr ExpWithinRange(Expr x);
+
 // e^r - 1 for |r| <= ln(2)/2, with a small relative error, given r + r_error.
 Expr Expm1OfReduced(Expr r, Expr r_error);
 
