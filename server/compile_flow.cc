@@ -55,7 +55,7 @@ absl::Status CompileFlow::Plan() {
     return absl::InternalError(
         absl::StrCat("the plan names ", plan_.artifact().kernels_size(), " kernels and brings ", plan_.kernels_size()));
   }
-  if (!plan_.timing().empty()) task_.log->info("plan: {}", plan_.timing());
+  AddTimes("plan", plan_.times(), result.busy);
   v1::CompileEvent partitioned;
   *partitioned.mutable_partitioned()->mutable_signature() = plan_.artifact().signature();
   return Emit(partitioned);
@@ -83,6 +83,7 @@ absl::Status CompileFlow::Codegen() {
   for (const Object& object : objects_) {
     if (object.cached) counters_.set_kernel_hits(counters_.kernel_hits() + 1);
     Account(object.job, "codegen", &generating_);
+    AddTimes("kernels", object.job.reply.codegen().times(), object.job.busy);
     // The first in the kernels' order that says why, so that the answer does not depend on the race.
     if (failure.ok() || absl::IsCancelled(failure)) failure = object.bytes.ok() ? failure : object.bytes.status();
   }
@@ -134,6 +135,7 @@ absl::Status CompileFlow::Link() {
   JobResult result = RunJob(std::move(job), Priority::kHigh, lead_.stop(), nullptr);
   Account(result, "link", &linking_);
   if (!result.status.ok()) return result.status;
+  if (!times_.stages().empty()) times_.Add("link", absl::ToDoubleSeconds(result.busy));
   shared_object_ = std::move(*result.reply.mutable_link()->mutable_shared_object());
   if (shared_object_.empty()) return absl::InternalError("the linker made an empty shared object");
   return absl::OkStatus();
@@ -145,7 +147,20 @@ void CompileFlow::FinishArtifact() {
   for (const KeyPart& part : task_.parts.parts) *artifact->add_key_parts() = ToProto(part);
 }
 
+// What a worker has measured (with KILN_TIME), and what of its time that leaves.
+void CompileFlow::AddTimes(const std::string& job, const google::protobuf::RepeatedPtrField<v1::StageTime>& times,
+                           absl::Duration busy) {
+  if (times.empty()) return;
+  double rest = absl::ToDoubleSeconds(busy);
+  for (const v1::StageTime& time : times) {
+    times_.Add(absl::StrCat(job, ": ", time.stage()), time.seconds());
+    rest -= time.seconds();
+  }
+  times_.Add(absl::StrCat(job, ": the rest"), std::max(rest, 0.0));
+}
+
 v1::Done CompileFlow::Publish() {
+  if (!times_.stages().empty()) task_.log->info("workers' time:\n{}", times_.Report());
   FinishArtifact();
   v1::ActionRecord record;
   record.set_version(kArtifactVersion);

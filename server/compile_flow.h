@@ -16,6 +16,7 @@
 #include "cache/key.h"
 #include "cache/mutex.h"
 #include "cache/singleflight.h"
+#include "compiler/debug/times.h"
 #include "proto/admin.pb.h"
 #include "proto/compile.pb.h"
 #include "server/action_cache.h"
@@ -67,6 +68,8 @@ class CompileFlow {
   };
 
   absl::Status Plan();
+  void AddTimes(const std::string& job, const google::protobuf::RepeatedPtrField<v1::StageTime>& times,
+                absl::Duration busy);
   absl::Status Codegen();
   absl::Status Link();
   v1::Done Publish();
@@ -98,6 +101,7 @@ class CompileFlow {
 
   v1::Counters counters_;
   std::vector<int64_t> workers_;
+  StageTimes times_;                                         // with KILN_TIME in the workers' environment
   absl::Duration waited_, planning_, generating_, linking_;  // worker time, but for the first
 };
 

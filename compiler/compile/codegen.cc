@@ -6,21 +6,44 @@
 #include "compiler/codegen/cpu/link.h"
 #include "compiler/codegen/cpu/object.h"
 #include "compiler/compile/compile.h"
+#include "compiler/debug/debug.h"
 #include "compiler/loop/text.h"
 #include "compiler/loop/verify.h"
 #include "compiler/mathlib/expand.h"
 
 namespace kiln {
 
-absl::StatusOr<v1::CodegenResult> Codegen(const v1::CodegenJob& job) {
-  absl::StatusOr<loop::Kernel> kernel = loop::ParseKernel(job.kernel().text());
+void WriteTimes(const StageTimes& times, google::protobuf::RepeatedPtrField<v1::StageTime>& out) {
+  for (const auto& [stage, seconds] : times.stages()) {
+    v1::StageTime* time = out.Add();
+    time->set_stage(stage);
+    time->set_seconds(seconds);
+  }
+}
+
+namespace {
+
+absl::StatusOr<loop::Kernel> ReadKernel(const v1::KernelSource& source, StageTimes* times) {
+  const StageTimer timer(times, "parse");
+  absl::StatusOr<loop::Kernel> kernel = loop::ParseKernel(source.text());
   if (!kernel.ok()) return kernel.status();
   if (absl::Status status = loop::Verify(*kernel); !status.ok()) return status;
   if (absl::Status status = mathlib::Expand(*kernel); !status.ok()) return status;
-  absl::StatusOr<std::string> object = CompileObject(*kernel, job.kernel().symbol(), job.target());
+  return kernel;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::CodegenResult> Codegen(const v1::CodegenJob& job) {
+  StageTimes times;
+  StageTimes* const timed = DebugFromEnvironment().time ? &times : nullptr;
+  absl::StatusOr<loop::Kernel> kernel = ReadKernel(job.kernel(), timed);
+  if (!kernel.ok()) return kernel.status();
+  absl::StatusOr<std::string> object = CompileObject(*kernel, job.kernel().symbol(), job.target(), timed);
   if (!object.ok()) return object.status();
   v1::CodegenResult result;
   result.set_object(*std::move(object));
+  WriteTimes(times, *result.mutable_times());
   return result;
 }
 

@@ -1,10 +1,11 @@
 // The compiler: three pure functions from message to message, each one job of a worker process. The same job gives the
-// same bytes, in any process and any order.
+// same bytes, in any process and any order; the times that KILN_TIME asks for come beside them.
 #pragma once
 
 #include <functional>
 
 #include "absl/status/statusor.h"
+#include "compiler/debug/times.h"
 #include "proto/jobs.pb.h"
 
 namespace kiln {
@@ -13,6 +14,9 @@ struct CompileContext {
   // Asked now and then; true: give up with Cancelled.
   std::function<bool()> cancelled = nullptr;
 };
+
+// A report of KILN_TIME, for another process.
+void WriteTimes(const StageTimes& times, google::protobuf::RepeatedPtrField<v1::StageTime>& out);
 
 // Import, passes, partition, fusion, schedules, memory: everything but machine code. InvalidArgument and
 // ResourceExhausted for bad requests; Unimplemented for graphs that kiln can't compile; Internal for its own bugs. An

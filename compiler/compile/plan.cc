@@ -41,7 +41,7 @@ class Planner {
     passes_.debug = DebugFromEnvironment();
     passes_.cancelled = context_.cancelled;
     passes_.times = &times_;
-    absl::StatusOr<std::shared_ptr<const Graph>> graph = ImportGraph(request_.graph());
+    absl::StatusOr<std::shared_ptr<const Graph>> graph = Import();
     if (!graph.ok()) return graph.status();
     absl::StatusOr<GraphFunctions> functions =
         MakeFunctions(*std::move(graph), passes_, StaticInputs(request_.guards()));
@@ -56,11 +56,16 @@ class Planner {
       ref->set_key(kernel.key());
       *result_.add_kernels() = kernel;
     }
-    if (passes_.debug.time) result_.set_timing(times_.Report());
+    if (passes_.debug.time) WriteTimes(times_, *result_.mutable_times());
     return std::move(result_);
   }
 
  private:
+  absl::StatusOr<std::shared_ptr<const Graph>> Import() {
+    const StageTimer timer(&times_, "import");
+    return ImportGraph(request_.graph());
+  }
+
   absl::Status Sign(const GraphFunctions& made) {
     const Graph& request = *made.request;
     const bool joint = request.level() == GraphLevel::kJoint;
@@ -111,7 +116,7 @@ class Planner {
   v1::Artifact* artifact_ = nullptr;
   FunctionOptions options_;
   PassContext passes_;
-  PassTimes times_;
+  StageTimes times_;
 };
 
 }  // namespace

@@ -11,8 +11,8 @@
 
 namespace kiln {
 
-// The lists, in order: graph_passes.cc is the one to read first. Request passes run before the partition and keep the request's
-// value ids; graph passes run on each function by itself.
+// The lists, in order: graph_passes.cc is the one to read first. Request passes run before the partition and keep the
+// request's value ids; graph passes run on each function by itself.
 std::span<const Pass<std::shared_ptr<const Graph>>> RequestPasses();
 std::span<const Pass<std::shared_ptr<const Graph>>> GraphPasses();
 

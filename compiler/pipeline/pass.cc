@@ -9,22 +9,6 @@
 
 namespace kiln {
 
-void PassTimes::Add(std::string_view pass, double seconds) {
-  for (auto& [name, sum] : seconds_) {
-    if (name == pass) {
-      sum += seconds;
-      return;
-    }
-  }
-  seconds_.emplace_back(pass, seconds);
-}
-
-std::string PassTimes::Report() const {
-  std::string report;
-  for (const auto& [name, seconds] : seconds_) absl::StrAppendFormat(&report, "%9.2f ms  %s\n", seconds * 1e3, name);
-  return report;
-}
-
 absl::Status PassRun::Begin(std::string_view pass) {
   ++number_;
   if (context_.cancelled && context_.cancelled()) {

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "compiler/debug/debug.h"
+#include "compiler/debug/times.h"
 #include "compiler/options/options.h"
 
 namespace kiln {
@@ -45,23 +46,12 @@ class Ir {
   virtual bool Same(const T&, const T&) const { return false; }
 };
 
-// Seconds by pass, in order of first use.
-class PassTimes {
- public:
-  void Add(std::string_view pass, double seconds);
-  // "   1.25 ms  decompose", one line a pass.
-  std::string Report() const;
-
- private:
-  std::vector<std::pair<std::string, double>> seconds_;
-};
-
 struct PassContext {
   std::string subject;  // what is being compiled, for KILN_DUMP: "forward", "kernel_3"
   Options options;
   DebugOptions debug;
   std::function<bool()> cancelled = nullptr;  // asked before each pass: a deadline, a client that has gone
-  PassTimes* times = nullptr;
+  StageTimes* times = nullptr;
 };
 
 // The part of the wrapper that does not depend on the IR.

@@ -69,13 +69,15 @@ TEST(RunPasses, StopsWhenCancelled) {
 }
 
 TEST(RunPasses, Times) {
-  PassTimes times;
+  StageTimes times;
   PassContext context;
   context.times = &times;
   ASSERT_TRUE(Apply(2, {{"double", Double}, {"add", AddOne}, {"double", Double}}, context).ok());
   const std::string report = times.Report();
   EXPECT_LT(report.find("double"), report.find("add"));
   EXPECT_EQ(std::count(report.begin(), report.end(), '\n'), 2);
+  ASSERT_EQ(times.stages().size(), 2u);
+  EXPECT_DOUBLE_EQ(times.stages()[0].second + times.stages()[1].second, times.total());
 }
 
 TEST(RunPasses, DumpsIntoADirectory) {

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -94,10 +95,13 @@ absl::StatusOr<std::string> Generate(Compilation& compilation, llvm::CodeGenFile
 }
 
 absl::StatusOr<std::string> Generate(const loop::Kernel& kernel, std::string_view symbol, std::string_view target,
-                                     llvm::CodeGenFileType type) {
+                                     llvm::CodeGenFileType type, StageTimes* times = nullptr) {
+  std::optional<StageTimer> timer(std::in_place, times, "emit");
   absl::StatusOr<std::unique_ptr<Compilation>> compilation = Emit(kernel, symbol, target);
   if (!compilation.ok()) return compilation.status();
+  timer.emplace(times, "optimize");
   codegen::RunPasses(*(*compilation)->module, *(*compilation)->machine);
+  timer.emplace(times, "assemble");
   return Generate(**compilation, type);
 }
 
@@ -158,9 +162,9 @@ TracedText TraceAssembly(const std::string& assembly) {
 
 }  // namespace
 
-absl::StatusOr<std::string> CompileObject(const loop::Kernel& kernel, std::string_view symbol,
-                                          std::string_view target) {
-  return Generate(kernel, symbol, target, llvm::CodeGenFileType::ObjectFile);
+absl::StatusOr<std::string> CompileObject(const loop::Kernel& kernel, std::string_view symbol, std::string_view target,
+                                          StageTimes* times) {
+  return Generate(kernel, symbol, target, llvm::CodeGenFileType::ObjectFile, times);
 }
 
 absl::StatusOr<std::string> AssemblyText(const loop::Kernel& kernel, std::string_view symbol, std::string_view target) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/debug/times.h"
 #include "compiler/loop/ir.h"
 
 namespace kiln {
@@ -16,7 +17,10 @@ namespace kiln {
 // `kernel` is verified, scheduled and free of mathlib's functions (mathlib/expand.h); expressions may be interned in
 // its SymContext. InvalidArgument: not a CPU target, or not a symbol. Unimplemented: see emit.h. Internal: our bug.
 // LLVM itself may crash or run for long; that is why this runs in worker processes only. Any thread, in parallel.
-absl::StatusOr<std::string> CompileObject(const loop::Kernel& kernel, std::string_view symbol, std::string_view target);
+//
+// Adds to `times`, if there are any: emit, optimize, assemble.
+absl::StatusOr<std::string> CompileObject(const loop::Kernel& kernel, std::string_view symbol, std::string_view target,
+                                          StageTimes* times = nullptr);
 
 // The same compilation, for reading: LLVM IR as emitted, or after the passes, and assembly.
 enum class LlvmStage { kEmitted, kOptimized };
