@@ -104,7 +104,10 @@ class Bundler {
       loop::ForEachOperand(stmt, [&](loop::ValueId& v) { v += first_value; });
       loop::ForEachYield(stmt, [&](loop::ValueId& v) { v += first_value; });
       loop::ForEachSym(stmt, [&](Sym& s) { s = import(s); });
-      if (loop::Axis* axis = loop::AxisOf(stmt)) axis->id += first_axis;
+      if (loop::Axis* axis = loop::AxisOf(stmt)) {
+        variable({VarKind::kAxis, axis->id});  // nothing else may mention it
+        axis->id += first_axis;
+      }
       if (auto* let = std::get_if<loop::Let>(&stmt.node); let != nullptr && let->op == loop::Op::kLoad)
         let->buffer = buffers[let->buffer];
       if (auto* store = std::get_if<loop::Store>(&stmt.node)) store->buffer = buffers[store->buffer];

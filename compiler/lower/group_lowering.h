@@ -119,6 +119,7 @@ class GroupLowering {
 
   // --- group_sinks.cc ---
   void FindSinks();
+  std::vector<bool> SinkDims() const;
   std::vector<Fold> SinksOf(uint32_t phase) const;
   std::span<const std::vector<int>> KeptDims() const;
   Sym PartialPosition(Sym chunk);

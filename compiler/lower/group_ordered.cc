@@ -44,7 +44,8 @@ void GroupLowering::FillResults(NodeId n, const OrderSpec& spec) {
   }
   const int depth = open_;
   for (size_t d = 0; d < sizes.size(); ++d) {
-    if (open[d]) index[d] = Open(loop::AxisKind::kSerial, sizes[d], 1);
+    if (!open[d]) continue;
+    index[d] = syms_.IsConst(sizes[d], 1) ? syms_.Const(0) : Open(loop::AxisKind::kSerial, sizes[d], 1);
   }
   for (uint32_t r = 0; r < node.num_results; ++r) {
     const ValueId v = node.first_result + r;

@@ -175,7 +175,7 @@ GroupLowering::Values GroupLowering::FoldDims(size_t i, std::span<const loop::Va
 void GroupLowering::Results(const Fold& fold, std::span<const loop::ValueId> totals, Place place) {
   const loop::Builder::OriginScope origin(*b_, fold.node);
   const Node& node = graph_.nodes()[fold.node];
-  const Sym count = NumPoints(place == Place::kKept ? group_.sunk : group_.reduced);
+  const Sym count = NumPoints(place == Place::kKept ? SinkDims() : group_.reduced);
   const Values results = fold.spec.finish(*b_, totals, count);
   for (uint32_t r = 0; r < node.num_results && r < results.size(); ++r) {
     const ValueId v = node.first_result + r;

@@ -15,6 +15,13 @@ void GroupLowering::FindSinks() {
   }
 }
 
+// The dims that sinks go along.
+std::vector<bool> GroupLowering::SinkDims() const {
+  std::vector<bool> dims = group_.sunk;
+  for (size_t d = 0; d < dims.size(); ++d) dims[d] = dims[d] && !(group_.sinks_outer && group_.reduced[d]);
+  return dims;
+}
+
 std::vector<GroupLowering::Fold> GroupLowering::SinksOf(uint32_t phase) const {
   std::vector<Fold> sinks;
   for (const auto& [fold, at] : sinks_) {

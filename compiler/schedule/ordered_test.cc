@@ -40,6 +40,17 @@ TEST(Ordered, BesideOthers) {
   EXPECT_EQ(kernels.size(), 1u);
 }
 
+// Dims of one element have no axis.
+TEST(Ordered, OneElement) {
+  for (const char* indices : {"3", "1", "0"}) {
+    const std::string n(indices);
+    Check("%0 = input f64[1]\n%1 = input f64[" + n + "]\n%2 = full([" + n +
+          "], 0, dtype:i64, none, none, none) : i64[" + n +
+          "]\n%3 = exp(%0) : f64[1]\n%4 = scatter(%3, 0, %2, 0) : f64[1]\n" +
+          "%5 = scatter_add(%4, 0, %2, %1) : f64[1]\n%6 = neg(%5) : f64[1]\nreturn %6, %4");
+  }
+}
+
 TEST(Ordered, Places) {
   const std::string self = "%0 = input f32[6, 9]\n";
   Check(self +

@@ -144,6 +144,18 @@ return %3, %4
   EXPECT_EQ(run.output_writes, (std::vector<uint64_t>{1, 1}));
 }
 
+// The mean of what the rows come to counts rows.
+TEST(Rows, MeanOfRows) {
+  const GraphRun run = RunFused(R"(graph inference
+%0 = input f32[20, 96]
+%1 = amax(%0, [1], false) : f32[20]
+%2 = exp(%1) : f32[20]
+%3 = mean(%2, none) : f32[]
+return %3
+)");
+  ASSERT_EQ(run.kernels.size(), 1u);
+}
+
 TEST(Rows, LogSoftmaxAndCrossEntropyBackward) {
   const GraphRun forward = RunFused(R"(graph inference
 %0 = input f32[20, 96]
