@@ -30,6 +30,7 @@
 #include "compiler/mathlib/expand.h"
 #include "compiler/schedule/fuse.h"
 #include "compiler/schedule/lower_step.h"
+#include "compiler/schedule/traffic.h"
 #include "compiler/tools/program.h"
 
 namespace kiln {
@@ -97,6 +98,20 @@ void ShowGroups(const Graph& graph, std::span<const Group> groups, std::span<con
   }
 }
 
+// Beside what the kernels would move if each node had one of its own.
+absl::Status ShowTraffic(const Graph& graph, const Aliases& aliases, const Fusion& fusion) {
+  const absl::StatusOr<Traffic> fused = KernelTraffic(graph, aliases, fusion);
+  if (absl::IsUnimplemented(fused.status())) return absl::OkStatus();
+  if (!fused.ok()) return fused.status();
+  absl::StatusOr<Fusion> alone = Fuse(graph, aliases, {.group_nodes = 1, .bundle = false});
+  if (!alone.ok()) return alone.status();
+  const absl::StatusOr<Traffic> unfused = KernelTraffic(graph, aliases, *alone);
+  if (!unfused.ok()) return unfused.status();
+  std::cout << "# total: " << fused->nodes << " nodes in " << fused->launches << " launches move " << fused->bytes
+            << " bytes, one by one " << unfused->bytes << "; " << fused->externals << " external calls\n";
+  return absl::OkStatus();
+}
+
 absl::Status ShowKernels(const Graph& graph, const Flags& flags) {
   const CpuMachine* machine = FindCpuMachine(flags.target);
   if (machine == nullptr) return absl::InvalidArgumentError(absl::StrCat("unknown target ", flags.target));
@@ -118,7 +133,7 @@ absl::Status ShowKernels(const Graph& graph, const Flags& flags) {
       if (absl::Status status = ShowKernel(kernel.kernel, flags); !status.ok()) return status;
     }
   }
-  return absl::OkStatus();
+  return flags.stop_after == "fuse" ? ShowTraffic(graph, aliases, *fusion) : absl::OkStatus();
 }
 
 absl::Status ShowGraph(const Program& program, const Flags& flags) {
