@@ -18,7 +18,7 @@ apt_packages=(
   clang-19 lld-19 llvm-19-dev liblld-19-dev libclang-rt-19-dev clang-format-19 g++
   # libraries
   libabsl-dev libcli11-dev libfmt-dev libgmock-dev libgrpc++-dev libgtest-dev libprotobuf-dev librocksdb-dev
-  libsodium-dev libspdlog-dev libzstd-dev prometheus-cpp-dev protobuf-compiler protobuf-compiler-grpc
+  libjemalloc2 libsodium-dev libspdlog-dev libzstd-dev prometheus-cpp-dev protobuf-compiler protobuf-compiler-grpc
   # what the static link (--config=release) needs besides
   libbz2-dev libc-ares-dev liblz4-dev libsnappy-dev libxml2-dev zlib1g-dev
   # Python

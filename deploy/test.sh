@@ -103,7 +103,7 @@ if $all; then
   fuzz_all
   step plan_scaling bazel run --noshow_progress --ui_event_filters=-info //tests/perf:plan_scaling
   step overhead .venv/bin/python tests/client/bench_overhead.py --inductor
-  step training_step .venv/bin/python tests/perf/step.py
+  step training_steps .venv/bin/python tests/perf/models.py
 fi
 
 echo

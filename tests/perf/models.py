@@ -7,8 +7,8 @@ the server's time; Inductor: what follows AOTAutograd), and its steps as they ar
 allocator that keeps its pages (libjemalloc.so.2, Debian's libjemalloc2): its first step, its steps, and the most bytes
 that live during a step beside parameters and inputs. One process a measurement, interleaved, 2 threads; medians.
 Exit status 1 if a bar is missed: kiln's cold first step at most 0.4 of Inductor's, its compile time at most an eighth,
-peak bytes at most 1.02 of Inductor's; with pages retained no step below 0.95 of Inductor's speed, nor their geometric
-mean below 1.
+peak bytes at most 1.02 of Inductor's, a hit 20 ms of server time; with pages retained no step below 0.95 of Inductor's
+speed, nor their geometric mean below 1.
 """
 
 from __future__ import annotations
@@ -30,7 +30,14 @@ from typing import Any
 BACKENDS = ("eager", "inductor", "kiln")
 ALLOCATOR = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 RETAIN = "dirty_decay_ms:-1,muzzy_decay_ms:-1,thp:always"
-BARS = {"first": 0.4, "compile": 0.125, "peak": 1.02, "step": 1 / 0.95}
+# Of kiln's median beside Inductor's, by measurement; of a hit's server time alone.
+BARS = {
+    ("cold", "first"): 0.4,
+    ("cold", "compile"): 0.125,
+    ("cached", "step"): 1 / 0.95,
+    ("cached", "peak"): 1.02,
+}
+HIT_SECONDS = 0.020
 
 
 def peak_bytes(step: Any) -> int:
@@ -152,6 +159,7 @@ def main() -> int:
         ("cold", "compile", "compiler, s", 1.0),
         ("cold", "step", "step, ms", 1e3),
         ("cached", "first", "cached first, s", 1.0),
+        ("cached", "compile", "a hit, ms", 1e3),
         ("cached", "step", "retained, ms", 1e3),
         ("cached", "peak", "peak, MiB", 1 / 2**20),
     )
@@ -162,10 +170,12 @@ def main() -> int:
         ratios = []
         for name in args.models:
             values = [medians[name, b, when, what] for b in backends]
-            ratios.append(values[-1] / values[-2])
+            ratios.append(values[-1] / max(values[-2], 1e-9))
             print(f"{name:16}" + "".join(f"{v * scale:10.2f}" for v in values) + f"{ratios[-1]:15.3f}")
-            if (when, what) != ("cached", "first") and (when, what) != ("cold", "step") and ratios[-1] > BARS[what]:
-                missed.append(f"{name}: {title} {ratios[-1]:.3f}, at most {BARS[what]:.3f}")
+            if ratios[-1] > BARS.get((when, what), math.inf):
+                missed.append(f"{name}: {title} {ratios[-1]:.3f}, at most {BARS[when, what]:.3f}")
+            if (when, what) == ("cached", "compile") and values[-1] > HIT_SECONDS:
+                missed.append(f"{name}: {title} {values[-1] * scale:.1f}, at most {HIT_SECONDS * scale:.1f}")
         mean = geometric_mean(ratios)
         print(f"{'geometric mean':16}{'':{10 * len(backends)}}{mean:15.3f}")
         if (when, what) == ("cached", "step") and mean > 1:
