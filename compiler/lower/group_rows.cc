@@ -36,7 +36,9 @@ void GroupLowering::FindKeptRows() {
     while (!ahead.empty()) {
       const NodeId n = ahead.back();
       ahead.pop_back();
-      if (!full.contains(n) || !seen.insert(n).second) continue;
+      const auto found = full.find(n);
+      // An operand of a later phase is named, but not read: a slice_scatter that covers all of it.
+      if (found == full.end() || found->second->phase > phase || !seen.insert(n).second) continue;
       const auto it = first.find(n);
       if (it != first.end() && KeepRow(n, it->second, phase, *length, bytes)) continue;
       if (it == first.end() && costly_.contains(n)) first.emplace(n, phase);

@@ -144,6 +144,24 @@ return %3, %4
   EXPECT_EQ(run.output_writes, (std::vector<uint64_t>{1, 1}));
 }
 
+// The second row's operand is named after the first one's exponentials, but it reads none of them.
+TEST(Rows, OperandsThatAreCoveredAreNotRead) {
+  const GraphRun run = RunFused(R"(graph inference
+%0 = input f32[20, 96]
+%1 = input f32[20, 96]
+%2 = amax(%0, [1], true) : f32[20, 1]
+%3 = sub(%0, %2, 1) : f32[20, 96]
+%4 = exp(%3) : f32[20, 96]
+%5 = sum_dim(%4, [1], true, none) : f32[20, 1]
+%6 = div(%4, %5) : f32[20, 96]
+%7 = slice_scatter(%6, %1, 0, 0, 20, 1) : f32[20, 96]
+%8 = amax(%7, [1], true) : f32[20, 1]
+%9 = sub(%7, %8, 1) : f32[20, 96]
+return %6, %9
+)");
+  EXPECT_LE(run.kernels.size(), 2u);
+}
+
 // The mean of what the rows come to counts rows.
 TEST(Rows, MeanOfRows) {
   const GraphRun run = RunFused(R"(graph inference
