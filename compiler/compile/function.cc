@@ -26,6 +26,7 @@ namespace {
 
 constexpr uint32_t kUnused = 0xffffffff;
 constexpr size_t kMaxDeferred = 16;
+constexpr int64_t kSomeSize = 37;  // of a variable size, where KILN_VERIFY checks the workspace
 
 class FunctionBuilder {
  public:
@@ -63,7 +64,7 @@ class FunctionBuilder {
     FlushDeferred();
     AddUpdates();
     AddOutputs();
-    PlaceTemporaries();
+    if (absl::Status status = PlaceTemporaries(); !status.ok()) return status;
     AddReleases();
     return std::move(function_);
   }
@@ -352,7 +353,7 @@ class FunctionBuilder {
     return lives;
   }
 
-  void PlaceTemporaries() {
+  absl::Status PlaceTemporaries() {
     const std::vector<Life> lives = Lives();
     std::vector<Temporary> temporaries;
     for (const auto& [value, bytes] : temporaries_)
@@ -362,6 +363,10 @@ class FunctionBuilder {
       function_.mutable_values(temporaries_[t].first)->set_offset(table_(plan.offsets[t]));
     }
     function_.set_workspace(table_(plan.bytes));
+    if (!context_.debug.verify) return absl::OkStatus();
+    const auto some_size = [](Var) { return std::optional<int64_t>(kSomeSize); };
+    const absl::Status status = CheckWorkspace(syms_, temporaries, plan, some_size);
+    return status.ok() ? status : PassRun::Named("memory", status);
   }
 
   // After its last use a host tensor is given back, unless it is an output; so the peak is what the graph needs.

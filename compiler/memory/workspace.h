@@ -25,8 +25,8 @@ struct WorkspacePlan {
 
 inline constexpr int64_t kWorkspaceAlignment = 64;
 
-// Temporaries whose lives do not meet may share a place; places are handed on only among sizes that are the same expression. In the
-// order given by `first`. Test: workspace_test.cc.
+// Temporaries whose lives do not meet may share a place; places are handed on only among sizes that are the same
+// expression. In the order given by `first`. Test: workspace_test.cc.
 WorkspacePlan PlanWorkspace(SymContext& syms, std::span<const Temporary> temporaries);
 
 // Internal if two temporaries that are alive at one step overlap for these sizes, or one leaves the workspace.
