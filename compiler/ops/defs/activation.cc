@@ -3,8 +3,10 @@
 #include <numbers>
 
 #include "compiler/ops/lower_rules.h"
+#include "compiler/ops/op_builder.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/shape_rules.h"
+#include "compiler/ops/vjp_rules.h"
 
 namespace kiln {
 namespace {
@@ -46,6 +48,10 @@ KILN_OP(relu) = {
       const Expr x = Operand(e, 0);
       return {ClampBelow(x, x.Const(0)).id()};
     },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.threshold_backward(d[0], c.value(0), 0.0)};
+    },
     .ref = [](const RefArgs& x) { return std::isnan(x[0]) || x[0] > 0 ? x[0] : 0; },
     .samples = {{-1, 1}, {-1, 1, true}},
 };
@@ -56,6 +62,10 @@ KILN_OP(sigmoid) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = [](Element& e) -> Results { return {(1.0 / (1.0 + Exp(-Operand(e, 0)))).id()}; },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.sigmoid_backward(d[0], ResultOf(c))};
+    },
     .ref = [](const RefArgs& x) { return Sigmoid(x[0]); },
     .samples = {{-20, 20}, {-1, 1, true}},
     .budget = {.ulp = 4},
@@ -67,6 +77,10 @@ KILN_OP(tanh) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kTanh>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.tanh_backward(d[0], ResultOf(c))};
+    },
     .ref = [](const RefArgs& x) { return std::tanh(x[0]); },
     .samples = {{-10, 10}, {-0.01, 0.01}, {-1, 1, true}},
     .budget = {.ulp = 2},
@@ -79,6 +93,10 @@ KILN_OP(gelu) = {
     .dtypes = kFloats,
     .shape = ElementwiseShape,
     .lower = LowerGelu,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.gelu_backward(d[0], c.value(0), c.arg(1))};
+    },
     .ref = RefGelu,
     .samples = {{-6, 6}, {-6, 6, false, "approximate='tanh'"}},
     .budget = {.ulp = 8, .floor = 1},
@@ -93,6 +111,10 @@ KILN_OP(silu) = {
     .lower = [](Element& e) -> Results {
       const Expr x = Operand(e, 0);
       return {(x / (1.0 + Exp(-x))).id()};
+    },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.silu_backward(d[0], c.value(0))};
     },
     .ref = [](const RefArgs& x) { return x[0] * Sigmoid(x[0]); },
     .samples = {{-20, 20}},

@@ -5,9 +5,11 @@
 #include <cmath>
 
 #include "compiler/ops/lower_rules.h"
+#include "compiler/ops/op_builder.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/promote.h"
 #include "compiler/ops/shape_rules.h"
+#include "compiler/ops/vjp_rules.h"
 
 namespace kiln {
 namespace {
@@ -49,6 +51,12 @@ KILN_OP(add) = {
     .supports = Known<2>,
     .shape = ElementwiseShape,
     .lower = LowerAdd,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      Grads grads = {SumToOperand(b, d[0], c.type(0))};
+      if (c.is_tensor(1)) grads.push_back(SumToOperand(b, b.mul(d[0], c.arg(2)), c.type(1)));
+      return grads;
+    },
     .ref = [](const RefArgs& x) { return std::fma(x[2], x[1], x[0]); },
     .samples = {{-10, 10}, {-10, 10, false, "alpha=3"}, {-1, 1, true}},
 };
@@ -61,6 +69,12 @@ KILN_OP(sub) = {
     .supports = Known<2>,
     .shape = ElementwiseShape,
     .lower = [](Element& e) -> Results { return {AddScaled(e, Operand(e, 0), Operand(e, 1), 2, -1).id()}; },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      Grads grads = {SumToOperand(b, d[0], c.type(0))};
+      if (c.is_tensor(1)) grads.push_back(SumToOperand(b, b.neg(b.mul(d[0], c.arg(2))), c.type(1)));
+      return grads;
+    },
     .ref = [](const RefArgs& x) { return std::fma(-x[2], x[1], x[0]); },
     .samples = {{-10, 10}, {-10, 10, false, "alpha=3"}, {-1, 1, true}},
 };
@@ -86,6 +100,12 @@ KILN_OP(mul) = {
       const Expr x = Operand(e, 0), y = OpmathOperand(e, 1);
       return {e.compute() == DType::kBool ? (x & y).id() : (x * y).id()};
     },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      Grads grads = {SumToOperand(b, b.mul(d[0], c.arg(1)), c.type(0))};
+      if (c.is_tensor(1)) grads.push_back(SumToOperand(b, b.mul(d[0], c.value(0)), c.type(1)));
+      return grads;
+    },
     .ref = [](const RefArgs& x) { return x[0] * x[1]; },
     .samples = {{-10, 10}, {-1, 1, true}},
 };
@@ -97,6 +117,15 @@ KILN_OP(div) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = [](Element& e) -> Results { return {(Operand(e, 0) / OpmathOperand(e, 1)).id()}; },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      Grads grads = {SumToOperand(b, b.div(d[0], c.arg(1)), c.type(0))};
+      if (c.is_tensor(1)) {
+        const ValueId by = b.div(b.mul(d[0], ResultOf(c)), c.value(1));
+        grads.push_back(SumToOperand(b, b.neg(by), c.type(1)));
+      }
+      return grads;
+    },
     .ref = [](const RefArgs& x) { return x[0] / x[1]; },
     .samples = {{-10, 10}, {-1, 1, true}},
 };
@@ -164,6 +193,10 @@ KILN_OP(neg) = {
     .dtypes = kNumbers,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kNeg>,
+    .vjp = [](GraphBuilder& graph, const Call&, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.neg(d[0])};
+    },
     .ref = [](const RefArgs& x) { return -x[0]; },
     .samples = {{-10, 10}, {-1, 1, true}},
 };
@@ -185,6 +218,10 @@ KILN_OP(reciprocal) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = [](Element& e) -> Results { return {(1.0 / Operand(e, 0)).id()}; },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.neg(b.mul(d[0], b.mul(ResultOf(c), ResultOf(c))))};
+    },
     .ref = [](const RefArgs& x) { return 1 / x[0]; },
     .samples = {{-10, 10}, {-1, 1, true}},
 };

@@ -1,7 +1,9 @@
 // Copies and conversions: the same elements, in memory of their own.
 #include "compiler/ops/lower_rules.h"
+#include "compiler/ops/op_builder.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/shape_rules.h"
+#include "compiler/ops/vjp_rules.h"
 
 namespace kiln {
 namespace {
@@ -28,6 +30,10 @@ KILN_OP(to_copy) = {
       return TypeList{std::move(type)};
     },
     .lower = LowerConvert,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.convert_element_type(d[0], c.type(0).dtype)};
+    },
     .ref = RefConvert,
     .samples = {{-100, 100}},
 };
@@ -43,6 +49,10 @@ KILN_OP(convert_element_type) = {
       return TypeList{std::move(type)};
     },
     .lower = LowerConvert,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.convert_element_type(d[0], c.type(0).dtype)};
+    },
     .ref = RefConvert,
     .samples = {{-100, 100, false, "dtype=f32"}, {-100, 100, false, "dtype=bf16"}, {-100, 100, false, "dtype=i32"}},
 };
@@ -57,6 +67,9 @@ KILN_OP(clone) = {
       return TypeList{std::move(type)};
     },
     .lower = LowerConvert,
+    .vjp = [](GraphBuilder&, const Call&, std::span<const ValueId> d) -> Grads {
+      return {d[0]};
+    },
     .ref = RefConvert,
     .samples = {{-10, 10}, {-1, 1, true}},
 };

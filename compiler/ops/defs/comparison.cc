@@ -3,9 +3,11 @@
 #include <cmath>
 
 #include "compiler/ops/lower_rules.h"
+#include "compiler/ops/op_builder.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/promote.h"
 #include "compiler/ops/shape_rules.h"
+#include "compiler/ops/vjp_rules.h"
 
 namespace kiln {
 namespace {
@@ -244,6 +246,13 @@ KILN_OP(where) = {
       return types;
     },
     .lower = [](Element& e) -> Results { return {Condition(e, 0).Select(Operand(e, 1), Operand(e, 2)).id()}; },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      Grads grads = {kNoValue};
+      if (c.is_tensor(1)) grads.push_back(SumToOperand(b, b.where(c.value(0), d[0], 0.0), c.type(1)));
+      if (c.is_tensor(2)) grads.push_back(SumToOperand(b, b.where(c.value(0), 0.0, d[0]), c.type(2)));
+      return grads;
+    },
     .ref = [](const RefArgs& x) { return x[0] != 0 ? x[1] : x[2]; },
     .samples = {{-1, 1}, {-1, 1, true}},
 };

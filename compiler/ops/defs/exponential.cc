@@ -2,9 +2,11 @@
 #include <cmath>
 
 #include "compiler/ops/lower_rules.h"
+#include "compiler/ops/op_builder.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/promote.h"
 #include "compiler/ops/shape_rules.h"
+#include "compiler/ops/vjp_rules.h"
 
 namespace kiln {
 namespace {
@@ -44,6 +46,10 @@ KILN_OP(exp) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kExp>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.mul(d[0], ResultOf(c))};
+    },
     .ref = [](const RefArgs& x) { return std::exp(x[0]); },
     .samples = {{-20, 20}, {-120, 120}, {-1, 1, true}},
     .budget = {.ulp = 2},
@@ -55,6 +61,10 @@ KILN_OP(log) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kLog>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.div(d[0], c.value(0))};
+    },
     .ref = [](const RefArgs& x) { return std::log(x[0]); },
     .samples = {{0, 2}, {0, 1e6}, {-1, 1, true}},
     .budget = {.ulp = 2},
@@ -88,6 +98,10 @@ KILN_OP(sqrt) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kSqrt>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.div(b.mul(d[0], 0.5), ResultOf(c))};
+    },
     .ref = [](const RefArgs& x) { return std::sqrt(x[0]); },
     .samples = {{0, 100}, {-1, 1, true}},
 };
@@ -98,6 +112,10 @@ KILN_OP(rsqrt) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kRsqrt>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.mul(b.mul(d[0], -0.5), b.mul(ResultOf(c), b.mul(ResultOf(c), ResultOf(c))))};
+    },
     .ref = [](const RefArgs& x) { return 1 / std::sqrt(x[0]); },
     .samples = {{0, 100}, {-1, 1, true}},
     .budget = {.ulp = 2},
@@ -151,6 +169,10 @@ KILN_OP(sin) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kSin>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.mul(d[0], b.cos(c.value(0)))};
+    },
     .ref = [](const RefArgs& x) { return std::sin(x[0]); },
     .samples = {{-10, 10}, {-1000, 1000}, {-1, 1, true}},
     .budget = {.ulp = 2},
@@ -162,6 +184,10 @@ KILN_OP(cos) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kCos>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.neg(b.mul(d[0], b.sin(c.value(0))))};
+    },
     .ref = [](const RefArgs& x) { return std::cos(x[0]); },
     .samples = {{-10, 10}, {-1000, 1000}, {-1, 1, true}},
     .budget = {.ulp = 2},

@@ -10,6 +10,8 @@
 namespace kiln {
 namespace {
 
+constexpr std::string_view kFrameworks = "a library's kernel: the framework has another one for its gradient";
+
 // Tensors of `rank` dims that multiply as matrices in their last two: [.., n, k] with [.., k, m].
 absl::StatusOr<TypeList> MatmulShape(const Call& call, size_t a_arg, size_t b_arg, int rank) {
   const TensorType &a = call.type(a_arg), &b = call.type(b_arg);
@@ -46,6 +48,7 @@ KILN_OP(mm) = {
     .torch = {"aten.mm.default"},
     .traits = {.compute_heavy = true},
     .shape = [](const Call& call) { return MatmulShape(call, 0, 1, 2); },
+    .no_grad = kFrameworks,
 };
 
 KILN_OP(bmm) = {
@@ -53,6 +56,7 @@ KILN_OP(bmm) = {
     .torch = {"aten.bmm.default"},
     .traits = {.compute_heavy = true},
     .shape = [](const Call& call) { return MatmulShape(call, 0, 1, 3); },
+    .no_grad = kFrameworks,
 };
 
 KILN_OP(addmm) = {
@@ -60,6 +64,7 @@ KILN_OP(addmm) = {
     .torch = {"aten.addmm.default"},
     .traits = {.compute_heavy = true},
     .shape = [](const Call& call) { return MatmulShape(call, 1, 2, 2); },
+    .no_grad = kFrameworks,
 };
 
 KILN_OP(baddbmm) = {
@@ -67,6 +72,7 @@ KILN_OP(baddbmm) = {
     .torch = {"aten.baddbmm.default"},
     .traits = {.compute_heavy = true},
     .shape = [](const Call& call) { return MatmulShape(call, 1, 2, 3); },
+    .no_grad = kFrameworks,
 };
 
 KILN_OP(convolution) = {
@@ -76,6 +82,7 @@ KILN_OP(convolution) = {
     .torch = {"aten.convolution.default"},
     .traits = {.compute_heavy = true},
     .shape = AsImported,
+    .no_grad = kFrameworks,
 };
 
 KILN_OP(convolution_backward) = {
@@ -86,6 +93,7 @@ KILN_OP(convolution_backward) = {
     .torch = {"aten.convolution_backward.default"},
     .traits = {.compute_heavy = true},
     .shape = AsImported,
+    .no_grad = kFrameworks,
 };
 
 // --- attention: also random, where it drops out ---
@@ -97,6 +105,7 @@ KILN_OP(flash_attention_cpu) = {
     .torch = {"aten._scaled_dot_product_flash_attention_for_cpu.default"},
     .traits = {.compute_heavy = true},
     .shape = AsImported,
+    .no_grad = kFrameworks,
 };
 
 KILN_OP(flash_attention_cpu_backward) = {
@@ -107,6 +116,7 @@ KILN_OP(flash_attention_cpu_backward) = {
     .torch = {"aten._scaled_dot_product_flash_attention_for_cpu_backward.default"},
     .traits = {.compute_heavy = true},
     .shape = AsImported,
+    .no_grad = kFrameworks,
 };
 
 KILN_OP(flash_attention) = {
@@ -118,6 +128,7 @@ KILN_OP(flash_attention) = {
     .torch = {"aten._scaled_dot_product_flash_attention.default"},
     .traits = {.random = true, .compute_heavy = true},
     .shape = AsImported,
+    .no_grad = kFrameworks,
 };
 
 KILN_OP(efficient_attention) = {
@@ -128,6 +139,7 @@ KILN_OP(efficient_attention) = {
     .torch = {"aten._scaled_dot_product_efficient_attention.default"},
     .traits = {.random = true, .compute_heavy = true},
     .shape = AsImported,
+    .no_grad = kFrameworks,
 };
 
 KILN_OP(cudnn_attention) = {
@@ -139,6 +151,7 @@ KILN_OP(cudnn_attention) = {
     .torch = {"aten._scaled_dot_product_cudnn_attention.default"},
     .traits = {.random = true, .compute_heavy = true},
     .shape = AsImported,
+    .no_grad = kFrameworks,
 };
 
 // --- random numbers without a Generator argument: drawn by the framework, in graph order ---

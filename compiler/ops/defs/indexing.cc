@@ -5,8 +5,10 @@
 
 #include "compiler/ops/index_rules.h"
 #include "compiler/ops/lower_rules.h"
+#include "compiler/ops/op_builder.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/shape_rules.h"
+#include "compiler/ops/vjp_rules.h"
 
 namespace kiln {
 namespace {
@@ -64,6 +66,10 @@ KILN_OP(embedding) = {
       const Sym at[] = {CheckedIndex(e, row, e.call().type(0).sizes[0], /*wrap=*/false), index.back()};
       return {e.At(0, at)};
     },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.embedding_dense_backward(d[0], c.value(1), c.type(0).sizes[0], c.arg(2), c.arg(3)), kNoValue};
+    },
 };
 
 KILN_OP(index) = {
@@ -74,6 +80,14 @@ KILN_OP(index) = {
     .shape = IndexShape,
     .lower = [](Element& e) -> Results {
       return {e.At(0, IndexedPlace(e, PlanIndex(e.call()), e.call().result().sizes))};
+    },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      Grads grads = {b.index_put(b.full(c.type(0).sizes, 0.0, c.type(0).dtype), c.arg(1), d[0], true)};
+      for (const ValueId v : c.Values(1)) {
+        if (v != kNoValue) grads.push_back(kNoValue);
+      }
+      return grads;
     },
 };
 
@@ -117,6 +131,11 @@ KILN_OP(gather) = {
       const Sym at = CheckedIndex(e, IndexOperand(e, 2, e.index()), e.call().type(0).sizes[dim], /*wrap=*/false);
       return {e.At(0, WithDim(e.index(), dim, at))};
     },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      const ValueId zeros = b.full(c.type(0).sizes, 0.0, c.type(0).dtype);
+      return {b.scatter_add(zeros, c.arg(1), c.value(2), d[0]), kNoValue};
+    },
 };
 
 KILN_OP(tril) = {
@@ -125,6 +144,10 @@ KILN_OP(tril) = {
     .promote = Promote::kResult,
     .shape = TriangleShape,
     .lower = [](Element& e) { return LowerTriangle(e, true); },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.tril(d[0], c.arg(1))};
+    },
 };
 
 KILN_OP(triu) = {
@@ -133,6 +156,10 @@ KILN_OP(triu) = {
     .promote = Promote::kResult,
     .shape = TriangleShape,
     .lower = [](Element& e) { return LowerTriangle(e, false); },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.triu(d[0], c.arg(1))};
+    },
 };
 
 }  // namespace kiln

@@ -6,9 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/lower_rules.h"
+#include "compiler/ops/op_builder.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/promote.h"
 #include "compiler/ops/shape_rules.h"
+#include "compiler/ops/vjp_rules.h"
 
 namespace kiln {
 namespace {
@@ -286,6 +288,23 @@ KILN_OP(cat) = {
     .promote = Promote::kDefault,
     .shape = CatShape,
     .lower = LowerCat,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      Grads grads;
+      const int64_t dim = Call::WrapDim(c.ConstInt(1), c.result().rank());
+      Sym begin{};
+      for (const ValueId v : c.Values(0)) {
+        const TensorType type = b.type(v);
+        if (IsSkipped(c, type) && c.result().rank() != 1) {
+          grads.push_back(kNoValue);
+          continue;
+        }
+        const Sym end = b.syms().Add(begin, type.sizes[dim]);
+        grads.push_back(b.slice(d[0], dim, begin, end));
+        begin = end;
+      }
+      return grads;
+    },
 };
 
 KILN_OP(stack) = {
@@ -302,6 +321,12 @@ KILN_OP(constant_pad_nd) = {
     .promote = Promote::kResult,
     .shape = PadShape,
     .lower = LowerPad,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      std::vector<Sym> back;
+      for (const Sym pad : c.Ints(1)) back.push_back(b.syms().Sub(b.syms().Const(0), pad));
+      return {b.constant_pad_nd(d[0], back, 0.0)};
+    },
 };
 
 KILN_OP(slice_backward) = {

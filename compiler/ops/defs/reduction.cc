@@ -8,9 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ops/lower_rules.h"
+#include "compiler/ops/op_builder.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/promote.h"
 #include "compiler/ops/shape_rules.h"
+#include "compiler/ops/vjp_rules.h"
 
 namespace kiln {
 namespace {
@@ -183,6 +185,10 @@ KILN_OP(sum) = {
     .promote = Promote::kNone,
     .shape = SumShapeOf<kFullWithDType>,
     .reduce = SpecOf<kFullWithDType, SumSpec>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {SpreadOverReduced(b, c, d[0])};
+    },
 };
 
 KILN_OP(sum_dim) = {
@@ -191,6 +197,10 @@ KILN_OP(sum_dim) = {
     .promote = Promote::kNone,
     .shape = SumShapeOf<kDimsWithDType>,
     .reduce = SpecOf<kDimsWithDType, SumSpec>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {SpreadOverReduced(b, c, d[0])};
+    },
 };
 
 KILN_OP(prod) = {
@@ -215,6 +225,10 @@ KILN_OP(mean) = {
     .promote = Promote::kNone,
     .shape = ShapeOf<kFullWithDType, MeanShape>,
     .reduce = SpecOf<kFullWithDType, MeanSpec>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {SpreadOverReduced(b, c, b.div(d[0], NumReduced(c)))};
+    },
 };
 
 KILN_OP(mean_dim) = {
@@ -223,6 +237,10 @@ KILN_OP(mean_dim) = {
     .promote = Promote::kNone,
     .shape = ShapeOf<kDimsWithDType, MeanShape>,
     .reduce = SpecOf<kDimsWithDType, MeanSpec>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {SpreadOverReduced(b, c, b.div(d[0], NumReduced(c)))};
+    },
 };
 
 KILN_OP(amax) = {

@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "compiler/ops/lower_rules.h"
+#include "compiler/ops/op_builder.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/shape_rules.h"
+#include "compiler/ops/vjp_rules.h"
 
 namespace kiln {
 namespace {
@@ -34,8 +36,11 @@ OrderSpec Scan(const Call& call, loop::Op op, int64_t identity) {
 bool HasDims(const Call& call) { return call.type(0).rank() > 0; }
 
 absl::StatusOr<TypeList> ScanShape(const Call& call) {
-  if (absl::StatusOr<int64_t> dim = DimArg(call, 1, call.type(0).rank()); !dim.ok()) return dim.status();
-  return AsImported(call);
+  const TensorType& self = call.type(0);
+  if (absl::StatusOr<int64_t> dim = DimArg(call, 1, self.rank()); !dim.ok()) return dim.status();
+  const bool whole = IsInt(self.dtype) || self.dtype == DType::kBool;
+  const DType dtype = DTypeArg(call, 2, whole ? DType::kInt64 : self.dtype);
+  return TypeList{ContiguousType(call.syms(), dtype, self.device, self.sizes)};
 }
 
 }  // namespace
@@ -48,6 +53,11 @@ KILN_OP(cumsum) = {
     .supports = HasDims,
     .shape = ScanShape,
     .order = [](const Call& call) { return Scan(call, loop::Op::kAdd, 0); },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      const std::vector<int64_t> dim = {c.ConstInt(1)};
+      return {b.flip(b.cumsum(b.flip(d[0], dim), c.ConstInt(1)), dim)};
+    },
 };
 
 KILN_OP(cumprod) = {

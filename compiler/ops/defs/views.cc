@@ -3,10 +3,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ops/decompose_rules.h"
 #include "compiler/ops/lower_rules.h"
+#include "compiler/ops/op_builder.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/shape_rules.h"
 #include "compiler/ops/view_rules.h"
+#include "compiler/ops/vjp_rules.h"
 
 namespace kiln {
 namespace {
@@ -236,6 +239,9 @@ KILN_OP(alias) = {
     .torch = {"aten.alias.default"},
     .shape = IdentityShape,
     .view = IdentityIndex,
+    .vjp = [](GraphBuilder&, const Call&, std::span<const ValueId> d) -> Grads {
+      return {d[0]};
+    },
 };
 
 // Cuts the gradient, which a captured graph says in other ways too: an alias here.
@@ -263,6 +269,10 @@ KILN_OP(view) = {
         [](const Call& call, size_t, std::span<const Sym> index) {
           return ReshapeIndex(call.syms(), index, call.result().sizes, call.type(0).sizes);
         },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {Reshaped(b, d[0], c.type(0).sizes)};
+    },
 };
 
 KILN_OP(t) = {
@@ -278,6 +288,10 @@ KILN_OP(t) = {
           const int64_t rank = call.type(0).rank();
           return PermuteIndex(index, Swapped(rank, 0, rank - 1));
         },
+    .vjp = [](GraphBuilder& graph, const Call&, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.t(d[0])};
+    },
 };
 
 KILN_OP(transpose) = {
@@ -295,6 +309,10 @@ KILN_OP(transpose) = {
           return PermuteIndex(
               index, Swapped(rank, Call::WrapDim(call.ConstInt(1), rank), Call::WrapDim(call.ConstInt(2), rank)));
         },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.transpose(d[0], c.arg(1), c.arg(2))};
+    },
 };
 
 KILN_OP(permute) = {
@@ -309,6 +327,13 @@ KILN_OP(permute) = {
       return PermuteShape(call, PermArg(call));
     },
     .view = [](const Call& call, size_t, std::span<const Sym> index) { return PermuteIndex(index, PermArg(call)); },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      const std::vector<int64_t> dims = c.ConstInts(1);
+      std::vector<int64_t> back(dims.size());
+      for (size_t i = 0; i < dims.size(); ++i) back[Call::WrapDim(dims[i], c.type(0).rank())] = static_cast<int64_t>(i);
+      return {b.permute(d[0], back)};
+    },
 };
 
 KILN_OP(expand) = {
@@ -319,6 +344,10 @@ KILN_OP(expand) = {
         [](const Call& call, size_t, std::span<const Sym> index) {
           return BroadcastIndex(call.syms(), index, call.result().sizes, call.type(0).sizes);
         },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {SumToOperand(b, d[0], c.type(0))};
+    },
 };
 
 KILN_OP(unsqueeze) = {
@@ -338,6 +367,10 @@ KILN_OP(unsqueeze) = {
         [](const Call& call, size_t, std::span<const Sym> index) {
           return WithoutDim(index, Call::WrapDim(call.ConstInt(1), call.type(0).rank() + 1));
         },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {Reshaped(b, d[0], c.type(0).sizes)};
+    },
 };
 
 KILN_OP(squeeze) = {
@@ -352,6 +385,10 @@ KILN_OP(squeeze_dim) = {
     .torch = {"aten.squeeze.dim"},
     .shape = SqueezeShape,
     .view = SqueezeIndex,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {Reshaped(b, d[0], c.type(0).sizes)};
+    },
 };
 
 KILN_OP(squeeze_dims) = {
@@ -370,6 +407,10 @@ KILN_OP(select) = {
           const int64_t dim = Call::WrapDim(call.ConstInt(1), call.type(0).rank());
           return InsertDim(index, dim, SelectedIndex(call, call.type(0).sizes[dim]));
         },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.select_backward(d[0], c.type(0).sizes, c.arg(1), c.arg(2))};
+    },
 };
 
 KILN_OP(slice) = {
@@ -377,6 +418,12 @@ KILN_OP(slice) = {
     .torch = {"aten.slice.Tensor"},
     .shape = SliceShape,
     .view = SliceIndex,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      const Sym end = c.type(0).sizes[Call::WrapDim(c.ConstInt(1), c.type(0).rank())];
+      return {b.slice_backward(d[0], c.type(0).sizes, c.arg(1), c.is_none(2) ? b.syms().Const(0) : c.Int(2),
+                               c.is_none(3) ? end : c.Int(3), c.arg(4))};
+    },
 };
 
 KILN_OP(split) = {
@@ -384,6 +431,15 @@ KILN_OP(split) = {
     .torch = {"aten.split.Tensor", "aten.unsafe_split.Tensor"},
     .shape = SplitShape,
     .view = SplitIndex,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      std::vector<ValueId> pieces;
+      for (uint32_t r = 0; r < c.node().num_results; ++r) {
+        const TensorType& type = c.result(r);
+        pieces.push_back(d[r] != kNoValue ? d[r] : b.full(type.sizes, 0.0, type.dtype));
+      }
+      return {b.cat(pieces, c.ConstInt(2))};
+    },
 };
 
 KILN_OP(split_with_sizes) = {
