@@ -28,8 +28,8 @@ v1::CompileRequest ReluAffine(bool dynamic) {
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
       R"pb(protocol_version: 1
            graph { level: INFERENCE syms {)pb" +
-          symbols + size + R"pb(                                                                 exprs { op: CONST value: 1 } exprs { op: CONST value: 2 } }
-                                                                                                 types { dtype: FLOAT32 device: CPU sizes: 0 strides: 1 }
+          symbols + size + R"pb(                                                                                                 exprs { op: CONST value: 1 } exprs { op: CONST value: 2 } }
+                                                                                                                                 types { dtype: FLOAT32 device: CPU sizes: 0 strides: 1 }
              ops { name: "aten.mul.Tensor" schema: "aten::mul.Tensor(Tensor self, Tensor other) -> Tensor" }
              ops { name: "aten.add.Tensor" schema: "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor" }
              ops { name: "aten.relu.default" schema: "aten::relu(Tensor self) -> Tensor" })pb" +

@@ -47,7 +47,7 @@ class FunctionBuilder {
     AddInputs();
     FindTensors();
     if (absl::Status status = run_.Begin("fuse"); !status.ok()) return status;
-    absl::StatusOr<Fusion> fusion = Fuse(graph_, aliases_);
+    absl::StatusOr<Fusion> fusion = Fuse(graph_, aliases_, {.inputs_die = options_.inputs_die});
     if (!fusion.ok()) return fusion.status();
     run_.End("fuse");
     const LastUses last_uses(graph_, aliases_, *fusion);

@@ -14,6 +14,7 @@ namespace kiln {
 
 struct FunctionOptions {
   ScheduleTarget target;
+  bool inputs_die = false;      // FusionLimits
   uint32_t first_constant = 0;  // the graph's constants are Artifact.constants [first_constant, …)
 };
 

@@ -23,7 +23,8 @@ struct FusionLimits {
   uint32_t group_nodes = 100;
   uint32_t phases = 4;
   uint32_t consumers_looked_at = 64;
-  bool bundle = true;  // small groups are launched together
+  bool bundle = true;       // small groups are launched together
+  bool inputs_die = false;  // inputs are freed after their last use, as a backward's are
 };
 
 // One step of the fused graph, in an order that respects every dependence.
@@ -40,7 +41,8 @@ struct Fusion {
   std::vector<FusedStep> order;
 };
 
-// Random and effectful nodes keep the graph's order. Every group has at least one output. Test: fuse_test.cc.
+// Random and effectful nodes keep the graph's order, and so do all others unless another order needs less memory at its
+// peak. Every group has at least one output. Test: fuse_test.cc.
 absl::StatusOr<Fusion> Fuse(const Graph& graph, const Aliases& aliases, const FusionLimits& limits = {});
 
 }  // namespace kiln

@@ -1,10 +1,7 @@
-// What groups store, and the order of steps.
+// What groups store, and what steps depend on.
 #include <algorithm>
-#include <functional>
-#include <queue>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "compiler/schedule/fuser.h"
 
 namespace kiln {
@@ -16,29 +13,11 @@ NodeId Fuser::LastNode(uint32_t i) const {
   return last;
 }
 
-// Outputs of the groups, and the steps in dependence order; among those that are ready, the one that the graph has
-// first.
 absl::StatusOr<Fusion> Fuser::Finish() {
-  const std::vector<uint32_t> live = LiveItems();
+  absl::StatusOr<std::vector<uint32_t>> order = Order();
+  if (!order.ok()) return order.status();
   Fusion fusion;
-  std::vector<uint32_t> missing(items_.size(), 0);
-  std::vector<std::vector<uint32_t>> successors(items_.size());
-  Dependences(live, successors, missing);
-  using Entry = std::pair<NodeId, uint32_t>;
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
-  for (const uint32_t i : live) {
-    if (missing[i] == 0) ready.push({LastNode(i), i});
-  }
-  size_t emitted = 0;
-  for (; !ready.empty(); ++emitted) {
-    const uint32_t i = ready.top().second;
-    ready.pop();
-    Emit(i, fusion);
-    for (const uint32_t s : successors[i]) {
-      if (--missing[s] == 0) ready.push({LastNode(s), s});
-    }
-  }
-  if (emitted != live.size()) return absl::InternalError("fusion made a cycle");
+  for (const uint32_t i : *order) Emit(i, fusion);
   return fusion;
 }
 

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "compiler/graph/builder.h"
+#include "compiler/graph/text.h"
 #include "compiler/lower/index.h"
 #include "compiler/ops/registry.h"
 #include "compiler/schedule/run_graph.h"
@@ -427,6 +428,29 @@ TEST(Fuse, SmallIndependentKernelsAreOne) {
   Maker m;
   const ValueId x = m.In({6, 50}), y = m.In({300});
   EXPECT_EQ(m.Check({m.Op("exp", x), m.Op("neg", y)}).kernels.size(), 1u);
+}
+
+// What frees more comes first.
+TEST(Fuse, StepsComeInAnOrderOfLittleMemory) {
+  const char* text = R"(graph inference
+%0 = input f32[8, 8]
+%1 = input f32[8, 64]
+%2 = aten.mm.default(%0, %0) : f32[8, 8]
+%3 = aten.mm.default(%2, %2) : f32[8, 8]
+%4 = aten.mm.default(%2, %3) : f32[8, 8]
+%5 = aten.mm.default(%2, %1) : f32[8, 64]
+%6 = sum(%4, none) : f32[]
+return %5, %6
+)";
+  absl::StatusOr<std::shared_ptr<const Graph>> graph = ParseGraph(text, ResolveOp);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const absl::StatusOr<Fusion> fusion = Fuse(**graph, Aliases(**graph));
+  ASSERT_TRUE(fusion.ok());
+  // The sum, which frees %4, before the large %5 is made.
+  std::vector<FusedStep::Kind> kinds;
+  for (const FusedStep& step : fusion->order) kinds.push_back(step.kind);
+  using enum FusedStep::Kind;
+  EXPECT_EQ(kinds, (std::vector{kExternal, kExternal, kExternal, kGroup, kExternal}));
 }
 
 }  // namespace

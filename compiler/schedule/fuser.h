@@ -81,7 +81,24 @@ class Fuser {
   bool AreNear(uint32_t a, uint32_t b) const;
   std::vector<ValueId> WholesRead(uint32_t item);
 
-  // --- fuse_finish.cc: what is stored, and the order of steps ---
+  // --- fuse_order.cc: the order of steps ---
+  struct Steps {
+    const std::vector<uint32_t>& live;
+    std::vector<std::vector<uint32_t>> successors;  // per item
+    std::vector<uint32_t> missing;                  // per item: steps that come before it
+  };
+  struct StepMemory {
+    std::vector<int64_t> bytes;               // per root
+    std::vector<uint32_t> readers;            // per root: items
+    std::vector<int64_t> allocated;           // per item
+    std::vector<std::vector<ValueId>> reads;  // per item: roots that can be freed, distinct
+  };
+  absl::StatusOr<std::vector<uint32_t>> Order();
+  std::vector<uint32_t> InOrder(const Steps& steps, const StepMemory* memory) const;
+  std::optional<StepMemory> MemoryOf(const std::vector<uint32_t>& live);
+  static int64_t Peak(const std::vector<uint32_t>& order, const StepMemory& memory);
+
+  // --- fuse_finish.cc: what is stored, and what steps depend on ---
   absl::StatusOr<Fusion> Finish();
   void MarkReadOutside();
   void Dependences(std::span<const uint32_t> live, std::vector<std::vector<uint32_t>>& successors,
