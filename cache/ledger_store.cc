@@ -93,10 +93,15 @@ absl::StatusOr<std::string> LedgerStore::GetBlob(const RequestContext& ctx, cons
   }
   absl::StatusOr<std::string> blob = backing_->ReadBlob(digest, Left(ctx));
   if (!absl::IsNotFound(blob.status())) return blob;
-  // Either it has just been removed, or the books are wrong; the writer's lock tells.
+  // It has just been removed, perhaps published again since, or the books are wrong: nothing changes under the writer's
+  // lock.
   MutexLock write(&write_mu_);
-  MutexLock lock(&mu_);
-  return ledger_.HasBlob(digest) ? absl::DataLossError(missing.message()) : missing;
+  {
+    MutexLock lock(&mu_);
+    if (!ledger_.HasBlob(digest)) return missing;
+  }
+  blob = backing_->ReadBlob(digest, Left(ctx));
+  return absl::IsNotFound(blob.status()) ? absl::DataLossError(missing.message()) : blob;
 }
 
 absl::StatusOr<std::vector<Digest>> LedgerStore::FindMissing(const RequestContext& ctx,
