@@ -165,17 +165,23 @@ def main() -> int:
     )
     missed = []
     for when, what, title, scale in columns:
+        if (when, what) == ("cached", "compile"):  # Inductor's is none of its back end's
+            print(f"\n{title:16}{'kiln':>10}")
+            for name in args.models:
+                seconds = medians[name, "kiln", when, what]
+                print(f"{name:16}{seconds * scale:10.2f}")
+                if seconds > HIT_SECONDS:
+                    missed.append(f"{name}: {title} {seconds * scale:.1f}, at most {HIT_SECONDS * scale:.1f}")
+            continue
         backends = BACKENDS if what != "compile" else BACKENDS[1:]
         print(f"\n{title:16}" + "".join(f"{b:>10}" for b in backends) + f"{'kiln/Inductor':>15}")
         ratios = []
         for name in args.models:
             values = [medians[name, b, when, what] for b in backends]
-            ratios.append(values[-1] / max(values[-2], 1e-9))
+            ratios.append(values[-1] / values[-2])
             print(f"{name:16}" + "".join(f"{v * scale:10.2f}" for v in values) + f"{ratios[-1]:15.3f}")
             if ratios[-1] > BARS.get((when, what), math.inf):
                 missed.append(f"{name}: {title} {ratios[-1]:.3f}, at most {BARS[when, what]:.3f}")
-            if (when, what) == ("cached", "compile") and values[-1] > HIT_SECONDS:
-                missed.append(f"{name}: {title} {values[-1] * scale:.1f}, at most {HIT_SECONDS * scale:.1f}")
         mean = geometric_mean(ratios)
         print(f"{'geometric mean':16}{'':{10 * len(backends)}}{mean:15.3f}")
         if (when, what) == ("cached", "step") and mean > 1:
