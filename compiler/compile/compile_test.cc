@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/artifact/abi.h"
@@ -119,6 +122,38 @@ TEST(Compile, SameRequestSameBytes) {
   ASSERT_TRUE(a.ok() && b.ok());
   EXPECT_EQ(a->artifact.SerializeAsString(), b->artifact.SerializeAsString());
   EXPECT_EQ(a->shared_object, b->shared_object);
+}
+
+// With KILN_TIME both jobs say how long their stages took; the code is the same.
+TEST(Compile, Times) {
+  v1::PlanJob plan;
+  *plan.mutable_request() = ReluAffine(/*dynamic=*/false);
+  const auto stages = [](const auto& times) {
+    std::set<std::string> names;
+    for (const v1::StageTime& time : times) names.insert(time.stage());
+    return names;
+  };
+  const auto run = [&] {
+    absl::StatusOr<v1::PlanResult> planned = Plan(plan);
+    EXPECT_TRUE(planned.ok()) << planned.status();
+    v1::CodegenJob job;
+    *job.mutable_kernel() = planned->kernels(0);
+    job.set_target("x86-64-v3");
+    absl::StatusOr<v1::CodegenResult> code = Codegen(job);
+    EXPECT_TRUE(code.ok()) << code.status();
+    return std::pair(*std::move(planned), *std::move(code));
+  };
+  const auto [planned, code] = run();
+  EXPECT_TRUE(planned.times().empty());
+  EXPECT_TRUE(code.times().empty());
+  setenv("KILN_TIME", "1", 1);
+  const auto [timed_plan, timed_code] = run();
+  unsetenv("KILN_TIME");
+  EXPECT_EQ(stages(timed_code.times()), (std::set<std::string>{"parse", "emit", "optimize", "assemble"}));
+  for (const char* stage : {"import", "decompose", "fuse", "lower"}) {
+    EXPECT_TRUE(stages(timed_plan.times()).contains(stage)) << stage;
+  }
+  EXPECT_EQ(timed_code.object(), code.object());
 }
 
 TEST(Compile, RefusesAnUnknownTarget) {

@@ -45,20 +45,16 @@ class FunctionBuilder {
 
   absl::StatusOr<v1::Function> Build() {
     AddInputs();
-    FindTensors();
     if (absl::Status status = run_.Begin("fuse"); !status.ok()) return status;
     absl::StatusOr<Fusion> fusion = Fuse(graph_, aliases_, {.inputs_die = options_.inputs_die});
     if (!fusion.ok()) return fusion.status();
     run_.End("fuse");
-    const LastUses last_uses(graph_, aliases_, *fusion);
+    HostMemory memory(graph_, aliases_, *fusion);
     for (size_t s = 0; s < fusion->order.size(); ++s) {
       const FusedStep& step = fusion->order[s];
-      const auto may_reuse = [&](ValueId result, ValueId dying) {
-        return last_uses.DiesIn(dying, s) && MayReuse(result, dying);
-      };
       const bool group = step.kind == FusedStep::Kind::kGroup;
       const NodeId node = group ? fusion->groups[step.index].nodes.front().node : step.index;
-      const absl::Status status = group ? AddLaunches(*fusion, step, may_reuse) : AddCall(node);
+      const absl::Status status = group ? AddLaunches(*fusion, s, memory) : AddCall(node);
       if (!status.ok()) return AtNode(status, graph_.nodes()[node].origin);
     }
     FlushDeferred();
@@ -98,19 +94,6 @@ class FunctionBuilder {
     }
   }
 
-  // Values that the host sees as tensors; what only kernels see lives in the workspace.
-  void FindTensors() {
-    tensor_.assign(graph_.num_values(), false);
-    const auto need = [&](ValueId v) { tensor_[aliases_.root(v)] = true; };
-    for (const GraphOutput& out : graph_.outputs()) {
-      if (out.kind == GraphOutput::Kind::kValue) need(out.value);
-    }
-    for (const GraphUpdate& update : graph_.updates()) need(update.value);
-    for (NodeId n = 0; n < graph_.nodes().size(); ++n) {
-      if (aliases_.kind(n) == NodeKind::kExternal) ForEachValue(std::span<const Arg>(graph_.nodes()[n].args), need);
-    }
-  }
-
   // The plan's value for a graph value, as a host tensor; adds a view step the first time a view is asked for.
   uint32_t Tensor(ValueId v) {
     if (plan_of_[v] != kUnused) return plan_of_[v];
@@ -125,22 +108,16 @@ class FunctionBuilder {
 
   // --- kernels ---
 
-  // Whether the host has nothing against it: it may see what stands in a tensor of its own, and an external call's
-  // result may be somebody else's memory.
-  bool MayReuse(ValueId result, ValueId dying) const {
-    const v1::PlanValue::Storage storage = function_.values(static_cast<int>(plan_of_[dying])).storage();
-    if (storage == v1::PlanValue::EXTERNAL) return ReturnsFresh(graph_, graph_.nodes()[graph_.producer(dying)]);
-    return storage == v1::PlanValue::TENSOR || (storage == v1::PlanValue::WORKSPACE && !tensor_[result]);
-  }
-
-  absl::Status AddLaunches(const Fusion& fusion, const FusedStep& step, const kiln::MayReuse& may_reuse) {
-    absl::StatusOr<LoweredStep> lowered = Lower(fusion, step, may_reuse);
+  absl::Status AddLaunches(const Fusion& fusion, size_t s, HostMemory& memory) {
+    const FusedStep& step = fusion.order[s];
+    absl::StatusOr<LoweredStep> lowered = Lower(fusion, step, memory.During(s));
     if (!lowered.ok()) return lowered.status();
+    memory.Note(lowered->reuse);
     for (const Reuse& pair : lowered->reuse) plan_of_[pair.result] = plan_of_[pair.dying];
     const std::span<const Group> groups = std::span(fusion.groups).subspan(step.index, step.count);
     for (const Group& group : groups) {
       for (const ValueId v : group.outputs) {
-        if (plan_of_[v] == kUnused) AllocateOutput(v);
+        if (plan_of_[v] == kUnused) AllocateOutput(v, memory.IsTensor(v));
       }
     }
     const auto first_partial = static_cast<uint32_t>(partials_.size());
@@ -196,7 +173,7 @@ class FunctionBuilder {
     launch->set_origin(origin);
   }
 
-  absl::StatusOr<LoweredStep> Lower(const Fusion& fusion, const FusedStep& step, const kiln::MayReuse& may_reuse) {
+  absl::StatusOr<LoweredStep> Lower(const Fusion& fusion, const FusedStep& step, const MayReuse& may_reuse) {
     if (absl::Status status = run_.Begin("lower"); !status.ok()) return status;
     absl::StatusOr<LoweredStep> lowered = LowerStep(graph_, aliases_, fusion, step, options_.target, may_reuse);
     if (!lowered.ok()) return PassRun::Named("lower", lowered.status());
@@ -218,8 +195,7 @@ class FunctionBuilder {
                                         : absl::InternalError("reads back as another kernel:\n" + text);
   }
 
-  void AllocateOutput(ValueId v) {
-    const bool tensor = tensor_[v];
+  void AllocateOutput(ValueId v, bool tensor) {
     plan_of_[v] = NewPlanValue(tensor ? v1::PlanValue::TENSOR : v1::PlanValue::WORKSPACE, *graph_.type(v));
     if (tensor) {
       function_.add_steps()->set_allocate(plan_of_[v]);
@@ -403,7 +379,6 @@ class FunctionBuilder {
   v1::Function function_;
   SymTableWriter table_;
   std::vector<uint32_t> plan_of_;                      // plan value of each graph value
-  std::vector<bool> tensor_;                           // per graph value (roots): the host sees it
   std::vector<std::pair<uint32_t, Sym>> temporaries_;  // plan values in the workspace, and their bytes
   std::vector<uint32_t> partials_;                     // plan values of all partial results
   std::vector<LoweredKernel> deferred_;

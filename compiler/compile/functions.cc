@@ -68,7 +68,7 @@ absl::StatusOr<GraphFunctions> MakeFunctions(std::shared_ptr<const Graph> reques
     absl::StatusOr<std::vector<ClientValue>> known = AsClientKnows(*request, *made.request, made.saved.values);
     if (!known.ok()) return known.status();
     made.saved_as = *std::move(known);
-    made.functions = {{"forward", std::move(split->forward)}, {"backward", std::move(split->backward)}};
+    made.functions = {{"forward", std::move(split->forward)}, {"backward", std::move(split->backward), true}};
   } else {
     made.functions = {{"inference", made.request}};
   }

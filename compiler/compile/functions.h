@@ -17,6 +17,7 @@ namespace kiln {
 struct NamedGraph {
   std::string name;  // "forward" and "backward", or "inference"
   std::shared_ptr<const Graph> graph;
+  bool inputs_die = false;  // FusionLimits: the backward's, which nobody else holds
 };
 
 // A saved value as the client knows it.

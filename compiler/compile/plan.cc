@@ -101,7 +101,7 @@ class Planner {
 
   absl::Status AddFunction(const NamedGraph& made) {
     passes_.subject = made.name;
-    options_.inputs_die = made.name == "backward";
+    options_.inputs_die = made.inputs_die;
     options_.first_constant = static_cast<uint32_t>(artifact_->constants_size());
     for (const GraphConstant& constant : made.graph->constants()) artifact_->add_constants()->set_data(constant.data);
     absl::StatusOr<v1::Function> function = BuildFunction(*made.graph, options_, passes_, pool_);

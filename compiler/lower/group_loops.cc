@@ -105,7 +105,7 @@ void GroupLowering::CloseLoops(int down_to) {
 // Loops over `dims`, the innermost of them the vector axis unless that is open already.
 void GroupLowering::OpenInner(std::span<const std::vector<int>> dims) {
   for (size_t i = 0; i < dims.size(); ++i) {
-    const bool vector = !schedule_.columns && !group_.ordered && i + 1 == dims.size();
+    const bool vector = !schedule_.columns && i + 1 == dims.size();
     const Sym extent = Extent(dims[i]);
     SetIndex(dims[i], vector ? Open(AxisKind::kVector, extent, schedule_.width) : Open(AxisKind::kSerial, extent, 1));
   }

@@ -53,7 +53,7 @@ std::string Schedule::ToString() const {
 }
 
 bool IsAcross(SymContext& syms, const MemoryAccess& access, Var along, Var vector) {
-  if (access.store || access.root == kNoValue) return false;
+  if (access.store || access.masked || access.root == kNoValue) return false;
   const std::optional<SymContext::Linear> a = syms.AsLinear(access.index, along),
                                           v = syms.AsLinear(access.index, vector);
   if (!a || !v || !syms.IsConst(a->coefficient, 1)) return false;

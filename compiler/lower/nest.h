@@ -90,7 +90,8 @@ struct Probe {
 };
 absl::StatusOr<Probe> ProbeGroup(const Graph& graph, const Aliases& aliases, const Group& group);
 
-// The access, affine in both axes, is contiguous along axis `along` and strided along axis `vector`.
+// The access, a read at every point and affine in both axes, is contiguous along axis `along` and strided along axis
+// `vector`.
 bool IsAcross(SymContext& syms, const MemoryAccess& access, Var along, Var vector);
 
 // A result that is stored where a dying value stood, element for element (schedule/reuse.h: when it may).

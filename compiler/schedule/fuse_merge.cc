@@ -52,24 +52,11 @@ absl::Status Fuser::TryMergeProducer(NodeId n, uint32_t other) {
   return at.status();
 }
 
-// The nodes of `other` are to be outer or kept nodes of `self`'s space, if they are as many points; its reductions, of
-// all those points, sinks.
+// The nodes of `other` are to be outer or kept nodes of `self`'s space, if they are as many points.
 bool Fuser::MoveOutside(uint32_t self, uint32_t other) {
   const SpaceShape& shape = items_[other].space.shape();
-  if (shape.sunk || (shape.reduced && !(FoldsAll(syms_, shape) && shape.can_sink))) return false;
-  if (shape.reduced) {
-    const GroupSpace& space = items_[self].space;
-    if (!space.has(Place::kOuter) || space.part(Place::kOuter).count != items_[other].space.part(Place::kFull).count)
-      return false;
-    const std::optional<SpaceShape> with = WithOuterSinks(syms_, space.shape());
-    if (!with) return false;
-    items_[self].space = GroupSpace(syms_, *with);
-    SinkReductions(other);
-    for (GroupNode& at : items_[other].nodes) {
-      if (at.place == Place::kFull) placed_[at.node] = at = {.node = at.node, .place = Place::kOuter, .phase = 0};
-    }
-    return true;
-  }
+  if (shape.sunk) return false;
+  if (shape.reduced) return SinkOutside(self, other);
   const GroupSpace& space = items_[self].space;
   for (const Place place : {Place::kOuter, Place::kKept}) {
     if (!space.has(place) || space.part(place).count != items_[other].space.part(Place::kFull).count) continue;
@@ -79,6 +66,22 @@ bool Fuser::MoveOutside(uint32_t self, uint32_t other) {
     return true;
   }
   return false;
+}
+
+// The nodes of `other`, as many points as `self` has rows, are to be outer ones; its reductions, of all those points,
+// sinks.
+bool Fuser::SinkOutside(uint32_t self, uint32_t other) {
+  const GroupSpace &space = items_[self].space, &theirs = items_[other].space;
+  if (!FoldsAll(syms_, theirs.shape()) || !theirs.shape().can_sink) return false;
+  if (!space.has(Place::kOuter) || space.part(Place::kOuter).count != theirs.part(Place::kFull).count) return false;
+  const std::optional<SpaceShape> shape = WithOuterSinks(syms_, space.shape());
+  if (!shape) return false;
+  items_[self].space = GroupSpace(syms_, *shape);
+  SinkReductions(other);
+  for (GroupNode& at : items_[other].nodes) {
+    if (at.place == Place::kFull) placed_[at.node] = at = {.node = at.node, .place = Place::kOuter, .phase = 0};
+  }
+  return true;
 }
 
 std::optional<uint32_t> Fuser::MergedLevel(uint32_t a, uint32_t b) {

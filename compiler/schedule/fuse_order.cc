@@ -1,8 +1,8 @@
 // The order of steps: the graph's, or one that needs less memory.
 #include <algorithm>
-#include <functional>
-#include <queue>
+#include <iterator>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -46,10 +46,12 @@ std::vector<uint32_t> Fuser::InOrder(const Steps& steps, const StepMemory* memor
   };
   while (!ready.empty()) {
     auto best = ready.begin();
-    if (memory != nullptr) {
-      size_t looked_at = 0;
-      for (auto it = ready.begin(); it != ready.end() && looked_at < kReadyLookedAt; ++it, ++looked_at) {
-        if (growth(it->second) < growth(best->second)) best = it;
+    if (memory != nullptr && ready.size() > 1) {
+      const auto end = std::next(ready.begin(), static_cast<ptrdiff_t>(std::min(ready.size(), kReadyLookedAt)));
+      int64_t least = growth(best->second);
+      for (auto it = std::next(best); it != end; ++it) {
+        const int64_t bytes = growth(it->second);
+        if (bytes < least) std::tie(least, best) = std::tuple(bytes, it);
       }
     }
     const uint32_t i = best->second;

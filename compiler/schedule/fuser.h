@@ -68,6 +68,7 @@ class Fuser {
   // --- fuse_merge.cc: two groups into one ---
   absl::Status TryMergeProducer(NodeId n, uint32_t other);
   bool MoveOutside(uint32_t self, uint32_t other);
+  bool SinkOutside(uint32_t self, uint32_t other);
   bool Touches(uint32_t from, uint32_t to, NodeId except);
   void MergeInto(uint32_t self, uint32_t other, const CombinedSpace& combined, uint32_t level);
   void MergeSiblings();

@@ -11,6 +11,13 @@ namespace {
 
 constexpr size_t kNever = std::numeric_limits<size_t>::max();
 
+// No result of the external call is, or looks into, memory that it was given.
+bool ReturnsFresh(const Graph& graph, const Node& node) {
+  const std::string_view schema = graph.op_name(node).schema;
+  const size_t args = schema.find('(');
+  return args != std::string_view::npos && schema.find("Tensor(", args) == std::string_view::npos;
+}
+
 const GroupNode* NodeOf(const Graph& graph, const Group& group, ValueId v) {
   for (const GroupNode& at : group.nodes) {
     if (at.node == graph.producer(v)) return &at;
@@ -98,12 +105,6 @@ LastUses::LastUses(const Graph& graph, const Aliases& aliases, const Fusion& fus
   }
 }
 
-bool ReturnsFresh(const Graph& graph, const Node& node) {
-  const std::string_view schema = graph.op_name(node).schema;
-  const size_t args = schema.find('(');
-  return args != std::string_view::npos && schema.find("Tensor(", args) == std::string_view::npos;
-}
-
 std::vector<Reuse> FindReuse(const Graph& graph, std::span<const Group> groups, std::span<const Probe> probes,
                              size_t group, const MayReuse& may_reuse) {
   std::vector<Reuse> found;
@@ -126,6 +127,40 @@ std::vector<Reuse> FindReuse(const Graph& graph, std::span<const Group> groups, 
     }
   }
   return found;
+}
+
+HostMemory::HostMemory(const Graph& graph, const Aliases& aliases, const Fusion& fusion)
+    : last_uses_(graph, aliases, fusion), tensor_(graph.num_values(), false), places_(graph.num_values()) {
+  const auto need = [&](ValueId v) { tensor_[aliases.root(v)] = true; };
+  for (const GraphOutput& out : graph.outputs()) {
+    if (out.kind == GraphOutput::Kind::kValue) need(out.value);
+  }
+  for (const GraphUpdate& update : graph.updates()) need(update.value);
+  for (NodeId n = 0; n < graph.nodes().size(); ++n) {
+    if (aliases.kind(n) == NodeKind::kExternal) ForEachValue(std::span<const Arg>(graph.nodes()[n].args), need);
+  }
+  for (NodeId n = 0; n < graph.nodes().size(); ++n) {
+    const Node& node = graph.nodes()[n];
+    const bool external = aliases.kind(n) == NodeKind::kExternal;
+    for (ValueId v = node.first_result; v < node.first_result + node.num_results; ++v) {
+      if (external) {
+        places_[v] = ReturnsFresh(graph, node) ? Place::kTensor : Place::kForeign;
+      } else {
+        places_[v] = tensor_[v] ? Place::kTensor : Place::kWorkspace;
+      }
+    }
+  }
+}
+
+MayReuse HostMemory::During(size_t step) const {
+  return [this, step](ValueId result, ValueId dying) {
+    if (!last_uses_.DiesIn(dying, step) || places_[dying] == Place::kForeign) return false;
+    return places_[dying] == Place::kTensor || !tensor_[result];
+  };
+}
+
+void HostMemory::Note(std::span<const Reuse> reuse) {
+  for (const Reuse& pair : reuse) places_[pair.result] = places_[pair.dying];
 }
 
 }  // namespace kiln

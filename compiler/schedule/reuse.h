@@ -1,6 +1,7 @@
 // When a kernel's result may take over the memory of something that it is the last to read.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
@@ -24,9 +25,6 @@ class LastUses {
   std::vector<size_t> last_;  // per root
 };
 
-// Whether the results of an external call are memory of their own: its schema has no alias marks.
-bool ReturnsFresh(const Graph& graph, const Node& node);
-
 using MayReuse = std::function<bool(ValueId result, ValueId dying)>;
 
 // For the groups of one step, with their probes: pairs that are safe by how the kernel reads and writes. The dying
@@ -35,5 +33,26 @@ using MayReuse = std::function<bool(ValueId result, ValueId dying)>;
 // At most one pair a result, and one a dying value.
 std::vector<Reuse> FindReuse(const Graph& graph, std::span<const Group> groups, std::span<const Probe> probes,
                              size_t group, const MayReuse& may_reuse);
+
+// Where the memory of a function's roots is, as far as reuse has to know. What the host sees stands in a tensor of its
+// own, what only kernels see in the workspace; a result of an external call is a tensor that may be somebody else's
+// unless the operator's schema has no alias marks. Steps are asked for in order.
+class HostMemory {
+ public:
+  HostMemory(const Graph& graph, const Aliases& aliases, const Fusion& fusion);
+  // The host sees the root: an output, what an input is updated from, an operand of an external call.
+  bool IsTensor(ValueId root) const { return tensor_[root]; }
+  // FindReuse's, for this step of the fusion; good while this object lives.
+  MayReuse During(size_t step) const;
+  // What LowerStep has made of it.
+  void Note(std::span<const Reuse> reuse);
+
+ private:
+  enum class Place : uint8_t { kForeign, kTensor, kWorkspace };
+
+  LastUses last_uses_;
+  std::vector<bool> tensor_;   // per root
+  std::vector<Place> places_;  // per root
+};
 
 }  // namespace kiln

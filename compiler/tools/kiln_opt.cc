@@ -112,21 +112,26 @@ absl::Status ShowTraffic(const Graph& graph, const Aliases& aliases, const Fusio
   return absl::OkStatus();
 }
 
-absl::Status ShowKernels(const Graph& graph, const Flags& flags) {
+absl::Status ShowKernels(const NamedGraph& function, const Flags& flags) {
+  const Graph& graph = *function.graph;
   const CpuMachine* machine = FindCpuMachine(flags.target);
   if (machine == nullptr) return absl::InvalidArgumentError(absl::StrCat("unknown target ", flags.target));
   const Aliases aliases(graph);
-  absl::StatusOr<Fusion> fusion = Fuse(graph, aliases);
+  absl::StatusOr<Fusion> fusion = Fuse(graph, aliases, {.inputs_die = function.inputs_die});
   if (!fusion.ok()) return fusion.status();
-  for (const FusedStep& step : fusion->order) {
+  HostMemory memory(graph, aliases, *fusion);
+  for (size_t s = 0; s < fusion->order.size(); ++s) {
+    const FusedStep& step = fusion->order[s];
     if (step.kind == FusedStep::Kind::kExternal) {
       std::cout << "# external: " << PrintNode(graph, graph.nodes()[step.index]) << "\n";
       continue;
     }
     const std::span<const Group> groups = std::span(fusion->groups).subspan(step.index, step.count);
     absl::StatusOr<LoweredStep> lowered =
-        LowerStep(graph, aliases, *fusion, step, {.vector_bytes = static_cast<uint32_t>(machine->vector_bytes)});
+        LowerStep(graph, aliases, *fusion, step, {.vector_bytes = static_cast<uint32_t>(machine->vector_bytes)},
+                  memory.During(s));
     if (!lowered.ok()) return lowered.status();
+    memory.Note(lowered->reuse);
     ShowGroups(graph, groups, lowered->schedules, step.serial);
     if (flags.stop_after == "fuse") continue;
     for (const LoweredKernel& kernel : lowered->kernels) {
@@ -150,7 +155,7 @@ absl::Status ShowGraph(const Program& program, const Flags& flags) {
     std::cout << "# function: " << function.name << "\n";
     if (flags.stop_after == "passes") {
       std::cout << PrintGraph(*function.graph);
-    } else if (absl::Status status = ShowKernels(*function.graph, flags); !status.ok()) {
+    } else if (absl::Status status = ShowKernels(function, flags); !status.ok()) {
       return status;
     }
   }

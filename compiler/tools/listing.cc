@@ -108,28 +108,32 @@ class Kernels {
 
 class FunctionLister {
  public:
-  FunctionLister(const Graph& graph, const CpuMachine& machine, Kernels& kernels)
-      : graph_(graph), aliases_(graph), machine_(machine), kernels_(kernels) {}
+  FunctionLister(const NamedGraph& function, const CpuMachine& machine, Kernels& kernels)
+      : function_(function), graph_(*function.graph), aliases_(graph_), machine_(machine), kernels_(kernels) {}
 
   absl::StatusOr<std::vector<ListedStep>> Steps() {
-    const absl::StatusOr<Fusion> fusion = Fuse(graph_, aliases_);
+    const absl::StatusOr<Fusion> fusion = Fuse(graph_, aliases_, {.inputs_die = function_.inputs_die});
     if (!fusion.ok()) return fusion.status();
+    HostMemory memory(graph_, aliases_, *fusion);
     std::vector<ListedStep> steps;
-    for (const FusedStep& fused : fusion->order) {
+    for (size_t s = 0; s < fusion->order.size(); ++s) {
+      const FusedStep& fused = fusion->order[s];
       if (fused.kind == FusedStep::Kind::kExternal) {
         steps.push_back({.nodes = WithViews({fused.index})});
         continue;
       }
       absl::StatusOr<LoweredStep> lowered =
-          LowerStep(graph_, aliases_, *fusion, fused, {.vector_bytes = static_cast<uint32_t>(machine_.vector_bytes)});
+          LowerStep(graph_, aliases_, *fusion, fused, {.vector_bytes = static_cast<uint32_t>(machine_.vector_bytes)},
+                    memory.During(s));
       if (!lowered.ok()) return lowered.status();
+      memory.Note(lowered->reuse);
       std::set<NodeId> nodes;
       for (uint32_t g = fused.index; g < fused.index + fused.count; ++g) {
         for (const GroupNode& at : fusion->groups[g].nodes) nodes.insert(at.node);
       }
       std::string schedule;
-      for (const Schedule& s : lowered->schedules) {
-        absl::StrAppend(&schedule, schedule.empty() ? "" : fused.serial ? "; then " : "; ", s.ToString());
+      for (const Schedule& each : lowered->schedules) {
+        absl::StrAppend(&schedule, schedule.empty() ? "" : fused.serial ? "; then " : "; ", each.ToString());
       }
       for (LoweredKernel& kernel : lowered->kernels) steps.push_back(Launch(std::move(kernel), nodes, schedule));
     }
@@ -168,6 +172,7 @@ class FunctionLister {
     return {all.begin(), all.end()};
   }
 
+  const NamedGraph& function_;
   const Graph& graph_;
   const Aliases aliases_;
   const CpuMachine& machine_;
@@ -197,7 +202,7 @@ absl::StatusOr<Listing> List(const Program& program, std::string_view target) {
     listing.graphs.push_back(ListGraph("request", *program.graph));
     for (const NamedGraph& function : made->functions) {
       ListedGraph listed = ListGraph(function.name, *function.graph);
-      absl::StatusOr<std::vector<ListedStep>> steps = FunctionLister(*function.graph, *machine, kernels).Steps();
+      absl::StatusOr<std::vector<ListedStep>> steps = FunctionLister(function, *machine, kernels).Steps();
       if (!steps.ok()) return steps.status();
       listed.steps = *std::move(steps);
       listing.graphs.push_back(std::move(listed));

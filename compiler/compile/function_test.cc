@@ -1,0 +1,65 @@
+// Steps of a plan: what shares a launch, and what stands in whose memory.
+#include "compiler/compile/function.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "compiler/graph/text.h"
+#include "compiler/ops/registry.h"
+
+namespace kiln {
+namespace {
+
+v1::Function Build(const std::string& text) {
+  absl::StatusOr<std::shared_ptr<const Graph>> graph = ParseGraph("graph inference\n" + text, ResolveOp);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  if (!graph.ok()) return {};
+  KernelPool pool("x86-64-v3", "test");
+  PassContext context;
+  context.subject = "inference";
+  context.debug.verify = true;
+  absl::StatusOr<v1::Function> function = BuildFunction(**graph, {.target = {.vector_bytes = 32}}, context, pool);
+  EXPECT_TRUE(function.ok()) << function.status();
+  return function.ok() ? *std::move(function) : v1::Function();
+}
+
+// 'a'llocate, 'l'aunch, 'x' external call; views and releases are left out.
+std::string Kinds(const v1::Function& function) {
+  std::string kinds;
+  for (const v1::Step& step : function.steps()) {
+    if (step.has_launch()) kinds += 'l';
+    if (step.has_external()) kinds += 'x';
+    if (step.kind_case() == v1::Step::kAllocate) kinds += 'a';
+  }
+  return kinds;
+}
+
+const std::string kTwoColumnSums =
+    "%0 = input f32[4096, 64]\n%1 = input f32[9000, 80]\n"
+    "%2 = sum_dim(%0, [0], false, none) : f32[64]\n%3 = sum_dim(%1, [0], false, none) : f32[80]\n";
+
+// Two kernels over chunks of rows, and one for both that folds the chunks.
+TEST(Function, KernelsThatFoldChunksShareALaunch) {
+  EXPECT_EQ(Kinds(Build(kTwoColumnSums + "return %2, %3")), "alall");
+}
+
+// The other sum is not begun before: there is less in memory so.
+TEST(Function, TheyComeBeforeWhatReadsThem) {
+  EXPECT_EQ(Kinds(Build(kTwoColumnSums + "%4 = aten.dot.default(%2, %2) : f32[]\nreturn %3, %4")), "allxall");
+}
+
+TEST(Function, AResultTakesTheMemoryOfAFreshOneOfTheHosts) {
+  const v1::Function fresh = Build(
+      "%0 = input f32[64, 64]\n%1 = aten.mm.default(%0, %0) : f32[64, 64]\n%2 = relu(%1) : f32[64, 64]\nreturn %2");
+  EXPECT_EQ(Kinds(fresh), "xl");
+  EXPECT_EQ(fresh.values(static_cast<int>(fresh.outputs(0).value())).storage(), v1::PlanValue::EXTERNAL);
+  // An operator that nobody knows the schema of may have given its operand back.
+  const v1::Function unknown = Build(
+      "%0 = input f32[64, 64]\n%1 = test.mystery.default(%0) : f32[64, 64]\n%2 = relu(%1) : f32[64, 64]\nreturn %2");
+  EXPECT_EQ(Kinds(unknown), "xal");
+}
+
+}  // namespace
+}  // namespace kiln
