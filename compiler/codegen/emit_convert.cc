@@ -18,15 +18,17 @@ llvm::Value* Bfloat16ToFloat(const EmitContext& context, llvm::Value* bits) {
 }
 
 // Round to nearest even on the bits: the carry runs into the exponent, and to infinity, by itself.
-llvm::Value* FloatToBfloat16(const EmitContext& context, llvm::Value* value) {
+llvm::Value* FloatToBfloat16(const EmitContext& context, llvm::Value* value, bool short_nans) {
   llvm::IRBuilderBase& b = context.b;
   llvm::Value* bits = b.CreateBitCast(value, TypeLike(b.getInt32Ty(), value));
   llvm::Value* upper = b.CreateLShr(bits, IntLike(bits, 16));
   llvm::Value* bias = b.CreateAdd(b.CreateAnd(upper, IntLike(bits, 1)), IntLike(bits, 0x7fff));
   llvm::Value* rounded = b.CreateLShr(b.CreateAdd(bits, bias), IntLike(bits, 16));
-  llvm::Value* quiet_nan = b.CreateOr(upper, IntLike(bits, 0x40));
-  llvm::Value* result = b.CreateSelect(b.CreateFCmpUNO(value, value), quiet_nan, rounded);
-  return b.CreateTrunc(result, TypeLike(b.getInt16Ty(), value));
+  if (!short_nans) {
+    llvm::Value* quiet_nan = b.CreateOr(upper, IntLike(bits, 0x40));
+    rounded = b.CreateSelect(b.CreateFCmpUNO(value, value), quiet_nan, rounded);
+  }
+  return b.CreateTrunc(rounded, TypeLike(b.getInt16Ty(), value));
 }
 
 llvm::Value* HalfToFloat(const EmitContext& context, llvm::Value* bits) {
@@ -80,12 +82,12 @@ llvm::Value* FromInt(llvm::IRBuilderBase& b, DType from, DType to, llvm::Value* 
 
 }  // namespace
 
-llvm::Value* EmitCast(const EmitContext& context, DType from, DType to, llvm::Value* value) {
+llvm::Value* EmitCast(const EmitContext& context, DType from, DType to, llvm::Value* value, bool short_nans) {
   if (from == to) return value;
   if (IsFloat8(from) || IsFloat8(to) || IsComplex(from) || IsComplex(to)) return nullptr;
   if (IsLowPrecisionFloat(to)) {
     llvm::Value* wide = EmitCast(context, from, DType::kFloat32, value);
-    return to == DType::kFloat16 ? FloatToHalf(context, wide) : FloatToBfloat16(context, wide);
+    return to == DType::kFloat16 ? FloatToHalf(context, wide) : FloatToBfloat16(context, wide, short_nans);
   }
   if (IsLowPrecisionFloat(from)) {
     llvm::Value* wide = from == DType::kFloat16 ? HalfToFloat(context, value) : Bfloat16ToFloat(context, value);

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/emit_convert.h"
+#include "compiler/codegen/emit_nans.h"
 #include "compiler/codegen/emit_scalar.h"
 
 namespace kiln::codegen {
@@ -62,6 +63,7 @@ KernelEmitter::KernelEmitter(const loop::Kernel& kernel, const EmitTarget& targe
           syms_, b_, [this](uint32_t index) { return SizeParameter(index); },
           [this](loop::ValueId id) -> const LoopValue& { return ValueOf(id); }),
       alias_(kernel, function->getContext()),
+      short_nans_(FindShortNans(kernel, target)),
       values_(kernel.num_values),
       buffers_(kernel.buffers.size()),
       check_numbers_(kernel.num_values) {}
@@ -176,7 +178,7 @@ void KernelEmitter::EmitLet(const loop::Let& let) {
   const DType from = ValueOf(let.args[let.op == loop::Op::kSelect ? 1 : 0]).type;
   llvm::Value* value = nullptr;
   if (let.op == loop::Op::kCast) {
-    value = EmitCast(context_, from, let.type, args[0]);
+    value = EmitCast(context_, from, let.type, args[0], short_nans_[let.args[0] - kernel_.first_value]);
   } else if (let.op == loop::Op::kBitcast) {
     value = EmitBitcast(context_, from, let.type, args[0]);
   } else {

@@ -84,6 +84,7 @@ class KernelEmitter {
   EmitContext context_;
   IndexEmitter index_;
   AliasInfo alias_;
+  std::vector<bool> short_nans_;                             // see emit_nans.h
   std::vector<LoopValue> values_;                            // by id, less kernel_.first_value
   std::vector<llvm::Value*> buffers_;                        // pointers, once loaded
   std::vector<int64_t> check_numbers_;                       // by value id: the number of a kCheckIndex

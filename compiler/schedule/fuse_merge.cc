@@ -15,7 +15,7 @@ constexpr size_t kSiblingsLookedAt = 8;
 constexpr uint32_t kNearLevels = 4;
 constexpr size_t kMaxBundled = 64;
 constexpr size_t kMaxBundledNodes = 512;
-// Element operations that one thread should get at least.
+// Element operations that are not worth a second thread.
 constexpr int64_t kTinyWork = 32768;
 
 }  // namespace
@@ -174,15 +174,15 @@ Sym Fuser::NumPoints(const Part& part) {
   return syms_.Max(points, NumElements(syms_, call.result().sizes));
 }
 
-bool Fuser::IsTiny(const Item& item) {
+int64_t Fuser::Work(const Item& item) {
   int64_t work = 0;
   const auto add = [&](const Part& part) {
-    const int64_t points = syms_.AsConst(NumPoints(part)).value_or(kTinyWork);
+    const int64_t points = syms_.AsConst(NumPoints(part)).value_or(kTinyWork + 1);
     work += points * static_cast<int64_t>(part.nodes.size());
   };
   add(item);
   for (const Part& part : item.bundled) add(part);
-  return work <= kTinyWork / 2;
+  return work;
 }
 
 void Fuser::TryBundle(uint32_t self, uint32_t other) {
@@ -192,7 +192,7 @@ void Fuser::TryBundle(uint32_t self, uint32_t other) {
   if (NumNodes(it) + NumNodes(from) > kMaxBundledNodes) return;
   if (!AreNear(self, other)) return;
   const bool serial = it.serial || from.serial || Touches(other, self, kNoNode) || Touches(self, other, kNoNode);
-  if (serial && !(IsTiny(it) && IsTiny(from))) return;
+  if (serial && Work(it) + Work(from) > kTinyWork) return;
   const std::optional<uint32_t> level = MergedLevel(self, other);
   if (!level) return;
   it.bundled.insert(it.bundled.end(), from.bundled.begin(), from.bundled.end());

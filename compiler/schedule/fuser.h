@@ -78,7 +78,7 @@ class Fuser {
   void TryBundle(uint32_t self, uint32_t other);
   static size_t NumNodes(const Item& item);
   Sym NumPoints(const Part& part);
-  bool IsTiny(const Item& item);
+  int64_t Work(const Item& item);
   bool AreNear(uint32_t a, uint32_t b) const;
   std::vector<ValueId> WholesRead(uint32_t item);
 

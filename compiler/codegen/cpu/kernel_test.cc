@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "compiler/codegen/cpu/native_run.h"
 #include "compiler/codegen/cpu/object.h"
@@ -210,6 +211,40 @@ TEST(Kernel, Bfloat16ChainRoundsAtEachStep) {
     cases.push_back({{bits, bits, Zeros<int16_t>(n), Zeros<int16_t>(n)}, {n}, 1});
   }
   EXPECT_EQ(CompareWithInterpreter(kText, cases), absl::OkStatus());
+}
+
+// NaNs whose bits are all ones, that rounding by a carry would make zeros; some that came from a bf16 and some that did
+// not.
+TEST(Kernel, EveryNanStaysOne) {
+  constexpr char kText[] = R"(kernel {
+  buffer b0: f32[4] read
+  buffer b1: bf16[4] read
+  buffer b2: bf16[4] write
+  buffer b3: bf16[4] write
+  parallel i0 in 0..1 grain 1 {
+    vector i1 in 0..4 width 4 {
+      v0: f32 = load b0[i1]
+      v1: bf16 = load b1[i1]
+      v2: f32 = cast v1
+      v3: f32 = const 0x1p-1
+      v4: f32 = mul v2, v3
+      v5: f32 = neg v2
+      v6: f32 = max v4, v0
+      v7: bf16 = cast v6
+      v8: bf16 = cast v5
+      store b2[i1] = v7
+      store b3[i1] = v8
+    }
+  }
+}
+)";
+  const uint32_t wide[] = {0x7fffffff, 0xffffffff, 0x7f800001, 0x3f800000};
+  const uint16_t narrow[] = {0x7fff, 0xffff, 0xff81, 0x3f80};
+  Bytes b0(sizeof(wide)), b1(sizeof(narrow));
+  std::memcpy(b0.data(), wide, sizeof(wide));
+  std::memcpy(b1.data(), narrow, sizeof(narrow));
+  const NativeCase run = {{b0, b1, Zeros<int16_t>(4), Zeros<int16_t>(4)}, {}, 1};
+  EXPECT_EQ(CompareWithInterpreter(kText, std::span(&run, 1)), absl::OkStatus());
 }
 
 // Any nonzero byte is true; what is stored is 0 or 1.
