@@ -286,7 +286,13 @@ absl::Status Function::Adopt(Frame& frame, const ExternalCall& call, size_t resu
   const bool into = want.storage == v1::PlanValue::TENSOR;
   if (!into && dtype == api_->dtype_code[want.dtype] &&
       SameStrides(want_sizes, strides, want_sizes + want.rank, want.rank)) {
-    frame.Set(value, tensor.release());
+    // Those of dims of one element too: autograd, and DDP after it, compare them.
+    OwnedTensor exact(api_);
+    if (!std::equal(strides, strides + dim, want_sizes + want.rank) &&
+        api_->reinterpret_tensor(handle, dim, want_sizes, want_sizes + want.rank, 0, exact.out()) != 0) {
+      return api_->Error(where());
+    }
+    frame.Set(value, exact.get() != nullptr ? exact.release() : tensor.release());
   } else {
     OwnedTensor fresh(api_);
     if (!into) {

@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<ClientValue>> AsClientKnows(const Graph& client, cons
       if (like[v] != kNoValue || type == nullptr) continue;
       ForEachValue(std::span<const Arg>(node.args), [&](ValueId operand) {
         const TensorType& of = *graph.type(operand);
-        if (of.sizes == type->sizes && of.strides == type->strides) like[v] = like[operand];
+        if (of.sizes == type->sizes) like[v] = like[operand];
       });
     }
   }

@@ -42,6 +42,10 @@ struct Traits {
   bool compute_heavy = false;   // recomputed only for a memory budget below 1
   bool data_dependent = false;  // the result's shape depends on data
   bool effect = false;
+  // An external call that works in the layout of its first so many arguments, which are to have one: its results of
+  // four dims have it too.
+  uint8_t follows_layout = 0;
+  bool prefers_channels_last = false;  // and is fastest in this one
 };
 
 // A node as its record sees it.

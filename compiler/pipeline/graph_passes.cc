@@ -7,6 +7,7 @@
 #include "compiler/graph/text.h"
 #include "compiler/graph/verify.h"
 #include "compiler/ops/registry.h"
+#include "compiler/passes/channels_last.h"
 #include "compiler/passes/dead_code.h"
 #include "compiler/passes/decompose.h"
 #include "compiler/passes/fold_copies.h"
@@ -27,6 +28,8 @@ absl::StatusOr<GraphPtr> Ignoring(GraphPtr graph, const Options&) {
 constexpr Pass<GraphPtr> kRequestPasses[] = {
     {"narrow_operands", Ignoring<NarrowOperands>},
     {"share_equal", Ignoring<ShareEqualNodes>},
+    {"simplify_views", Ignoring<SimplifyViews>},
+    {"channels_last", Ignoring<ChooseChannelsLast>},
 };
 
 constexpr Pass<GraphPtr> kPasses[] = {

@@ -150,8 +150,10 @@ bool Fuser::AreNear(uint32_t a, uint32_t b) const {
 // Small groups of any spaces, launched together: side by side, or in order where there is not work enough for a second
 // thread.
 void Fuser::BundleSmall() {
-  std::vector<uint32_t> small;
-  for (const uint32_t i : LiveItems()) {
+  std::vector<uint32_t> live = LiveItems(), small;
+  std::sort(live.begin(), live.end(),
+            [&](uint32_t a, uint32_t b) { return std::pair(items_[a].level, a) < std::pair(items_[b].level, b); });
+  for (const uint32_t i : live) {
     items_[i].order = items_[i].level;
     if (items_[i].external != kNoNode || !IsSmall(syms_, NumPoints(items_[i]))) continue;
     const size_t end = small.size(), begin = end - std::min(end, kSiblingsLookedAt);

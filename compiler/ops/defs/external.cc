@@ -80,7 +80,7 @@ KILN_OP(convolution) = {
         "convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, "
         "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
     .torch = {"aten.convolution.default"},
-    .traits = {.compute_heavy = true},
+    .traits = {.compute_heavy = true, .follows_layout = 1, .prefers_channels_last = true},
     .shape = AsImported,
     .no_grad = kFrameworks,
 };
@@ -91,7 +91,7 @@ KILN_OP(convolution_backward) = {
         "SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, "
         "SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
     .torch = {"aten.convolution_backward.default"},
-    .traits = {.compute_heavy = true},
+    .traits = {.compute_heavy = true, .follows_layout = 2, .prefers_channels_last = true},
     .shape = AsImported,
     .no_grad = kFrameworks,
 };

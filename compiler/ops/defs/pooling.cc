@@ -196,6 +196,16 @@ KILN_OP(pixel_unshuffle) = {
     },
 };
 
+KILN_OP(max_pool2d_with_indices) = {
+    .schema =
+        "max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, "
+        "int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+    .torch = {"aten.max_pool2d_with_indices.default"},
+    .traits = {.follows_layout = 1},
+    .shape = AsImported,
+    .no_grad = "the framework's own kernel, and so is its derivative",
+};
+
 // An external call; from a contiguous plane of known size it is a scatter of the gradients to where the maxima were, in
 // eager's order, for which the operand itself is not needed and an index takes 16 bits.
 KILN_OP(max_pool2d_with_indices_backward) = {
