@@ -307,7 +307,7 @@ absl::StatusOr<std::optional<GroupNode>> Fuser::FitAt(NodeId n, uint32_t item, c
     if (!sink) ++at.phase;
   }
   if (at.phase >= limits_.phases) return std::nullopt;
-  if (at.place == Place::kFull && at.phase > 0 && !PaysToPassAgain(syms_, space)) return std::nullopt;
+  if (at.place == Place::kFull && at.phase > 0 && !PaysToPassAgain(syms_, space, call.result())) return std::nullopt;
   return at;
 }
 

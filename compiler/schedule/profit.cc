@@ -1,5 +1,6 @@
 #include "compiler/schedule/profit.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "compiler/schedule/choose.h"
@@ -7,7 +8,8 @@
 namespace kiln {
 namespace {
 
-// Columns are worked on a cache line or more at a time: so many rows of it stay in the second-level cache.
+// Columns are worked on so many at a time, and so many rows of them stay in the second-level cache.
+constexpr int64_t kColumns = 64;
 constexpr int64_t kColumnRows = 2048;
 // A launch is a part of what a kernel over fewer points than this costs.
 constexpr int64_t kSmall = 1 << 19;
@@ -20,12 +22,26 @@ Sym NumReduced(SymContext& syms, const SpaceShape& shape) {
   return count;
 }
 
+// Whether the dim along which `type`, of as many elements as the space, lies together in memory is reduced.
+bool InnermostReduced(SymContext& syms, const SpaceShape& shape, const TensorType& type) {
+  if (!shape.reduced) return true;
+  const std::optional<DimMask> reduced = MapMask(syms, shape.sizes, *shape.reduced, type.sizes);
+  size_t innermost = type.sizes.size();
+  for (size_t d = type.sizes.size(); d-- > 0;) {
+    if (syms.IsConst(type.sizes[d], 1)) continue;
+    if (innermost == type.sizes.size() || syms.ProvablyLess(type.strides[d], type.strides[innermost])) innermost = d;
+  }
+  return !reduced || innermost == type.sizes.size() || (*reduced)[innermost];
+}
+
 }  // namespace
 
-bool PaysToPassAgain(SymContext& syms, const GroupSpace& space) {
+bool PaysToPassAgain(SymContext& syms, const GroupSpace& space, const TensorType& type) {
   const std::optional<int64_t> length = syms.AsConst(NumReduced(syms, space.shape()));
-  if (!space.InnermostReduced()) return length && *length <= kColumnRows;
   const std::optional<int64_t> rows = syms.AsConst(space.part(Place::kOuter).count);
+  if (!InnermostReduced(syms, space.shape(), type)) {
+    return length && *length * std::min(rows.value_or(kColumns), kColumns) <= kColumnRows * kColumns;
+  }
   return !rows || *rows > kFewRows || (length && *length <= kLongRow);
 }
 

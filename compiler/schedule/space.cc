@@ -169,8 +169,6 @@ GroupSpace::GroupSpace(SymContext& syms, SpaceShape shape) : shape_(std::move(sh
   parts_[static_cast<size_t>(Place::kFull)] = MakePart(syms, axes, std::nullopt);
   parts_[static_cast<size_t>(Place::kOuter)] = MakePart(syms, axes, shape_.reduced);
   parts_[static_cast<size_t>(Place::kKept)] = MakePart(syms, axes, shape_.sunk);
-  innermost_reduced_ = !shape_.reduced || !AnyDim(syms, shape_.sizes, *shape_.reduced) ||
-                       HasInnermost(syms, shape_.sizes, *shape_.reduced);
 }
 
 bool GroupSpace::has(Place place) const {

@@ -66,14 +66,12 @@ class GroupSpace {
   const Part& part(Place place) const { return parts_[static_cast<size_t>(place)]; }
   bool has(Place place) const;
   void ForbidSinking() { shape_.can_sink = false; }
-  bool InnermostReduced() const { return innermost_reduced_; }
 
  private:
   Part MakePart(SymContext& syms, const Index& axes, const std::optional<DimMask>& without) const;
 
   SpaceShape shape_;
   Part parts_[3];
-  bool innermost_reduced_ = true;
 };
 
 }  // namespace kiln

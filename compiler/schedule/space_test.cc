@@ -78,7 +78,6 @@ TEST_F(SpaceTest, DifferentNumbersOfPoints) {
 TEST_F(SpaceTest, PartsHaveTheirOwnPositions) {
   const GroupSpace space(
       syms_, {.sizes = Sizes({4, 1, 8}), .reduced = DimMask{false, false, true}, .sunk = DimMask{true, false, false}});
-  EXPECT_TRUE(space.InnermostReduced());
   EXPECT_EQ(space.part(Place::kFull).count, syms_.Const(32));
   EXPECT_EQ(space.part(Place::kOuter).count, syms_.Const(4));
   EXPECT_EQ(space.part(Place::kKept).count, syms_.Const(8));
