@@ -304,6 +304,7 @@ void FillCalls(TorchApi* api) {
   api->grad_mode_set_enabled = [](bool on) { t_grad = on; };
   api->exception_what = []() -> const char* { return t_what.c_str(); };
   api->parallel_for = ParallelFor;
+  api->num_threads = [](uint32_t* out) { return *out = 4, 0; };
   api->new_list = [](size_t, StableList* out) { return *out = new StableListOpaque, 0; };
   api->list_push_back = [](StableList list, StableIValue v) { return list->items.push_back(v), 0; };
   api->list_size = [](StableList list, size_t* out) { return *out = list->items.size(), 0; };

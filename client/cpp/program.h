@@ -102,7 +102,8 @@ struct Program {
   struct Step {
     enum class Kind : uint8_t { kAllocate, kLaunch, kExternal, kView, kRelease, kCopy };
     Kind kind;
-    uint32_t index;  // kAllocate, kView: value id; otherwise into the vector of that kind
+    uint32_t index;      // kAllocate, kView: value id; otherwise into the vector of that kind
+    uint32_t count = 1;  // kLaunch: launches that follow each other are one step
   };
   struct Output {
     enum class Kind : uint8_t { kNone, kValue, kSize };

@@ -312,7 +312,11 @@ class Builder {
     }
     if (absl::Status s = AddSlot(in.extent(), 0, &launch.extent); !s.ok()) return s;
     if (absl::Status s = AddSlot(in.grain(), 1, &launch.grain); !s.ok()) return s;
-    Push(Kind::kLaunch, p_.launches.size());
+    if (!p_.steps.empty() && p_.steps.back().kind == Kind::kLaunch) {
+      ++p_.steps.back().count;
+    } else {
+      Push(Kind::kLaunch, p_.launches.size());
+    }
     p_.launches.push_back(launch);
     return absl::OkStatus();
   }

@@ -76,7 +76,8 @@ PyObject* Info(PyObject* self, PyObject*) {
   std::map<std::string, int> calls, python_calls;
   for (size_t i = 0; launches && i < artifact.num_functions(); ++i) {
     const Function& f = artifact.function(i);
-    const PyRef count(PyLong_FromSize_t(f.program().launches.size()));
+    const auto is_launch = [](const Program::Step& step) { return step.kind == Program::Step::Kind::kLaunch; };
+    const PyRef count(PyLong_FromLong(std::ranges::count_if(f.program().steps, is_launch)));
     if (!count || PyList_Append(launches.get(), count.get()) != 0) return nullptr;
     for (size_t k = 0; k < f.program().externals.size(); ++k) {
       ++calls[f.program().externals[k].op];

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "client/cpp/external.h"
 #include "client/cpp/program.h"
+#include "client/cpp/team.h"
 #include "client/cpp/torch_api.h"
 #include "compiler/artifact/abi.h"
 
@@ -56,7 +57,8 @@ struct Frame {
   std::vector<void*> buffers;
   std::vector<StableIValue> stack;
   std::vector<TensorHandle> results;
-  int64_t error = 0;
+  std::vector<KernelCall> calls;
+  TeamClaims claims;
 };
 
 // One function of an artifact, bound to this process's torch. Thread-safe: concurrent calls use frames of their own.
@@ -98,7 +100,7 @@ class Function {
   absl::Status Restride(Frame& frame) const;
   absl::Status Allocate(Frame& frame, uint32_t value) const;
   absl::Status MakeView(Frame& frame, uint32_t value) const;
-  absl::Status Launch(Frame& frame, const Program::Launch& launch) const;
+  absl::Status Launch(Frame& frame, std::span<const Program::Launch> launches) const;
   absl::Status CallExternal(Frame& frame, uint32_t index, HostThread* host, bool left) const;
   absl::Status Adopt(Frame& frame, const ExternalCall& call, size_t result, TensorHandle handle) const;
   absl::Status Copy(Frame& frame, const Program::Copy& copy) const;

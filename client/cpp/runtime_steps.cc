@@ -16,18 +16,6 @@ namespace {
 constexpr int64_t kHugePage = 2 << 20;
 constexpr int64_t kMaxMemmove = 1 << 20;  // above, torch copies with all threads
 
-struct LaunchContext {
-  KernelFn* kernel;
-  void* const* buffers;
-  const int64_t* sizes;
-  int64_t* error;
-};
-
-void LaunchBody(int64_t begin, int64_t end, void* context) {
-  const auto* c = static_cast<const LaunchContext*>(context);
-  c->kernel(c->buffers, c->sizes, begin, end, c->error);
-}
-
 // A fresh large tensor costs more in page faults than most kernels that fill it. Advice only: the tensor stays
 // an ordinary one.
 void UseHugePages(void* data, int64_t bytes) {
@@ -78,7 +66,7 @@ absl::Status Function::RunSteps(Frame& frame, HostThread* host, bool left) const
         status = Allocate(frame, step.index);
         break;
       case Program::Step::Kind::kLaunch:
-        status = Launch(frame, program_.launches[step.index]);
+        status = Launch(frame, std::span(program_.launches).subspan(step.index, step.count));
         break;
       case Program::Step::Kind::kExternal:
         status = CallExternal(frame, step.index, host, left);
@@ -208,22 +196,30 @@ absl::Status Function::MakeView(Frame& frame, uint32_t value) const {
   return absl::OkStatus();
 }
 
-absl::Status Function::Launch(Frame& frame, const Program::Launch& launch) const {
-  const int64_t extent = frame.slots[launch.extent], grain = frame.slots[launch.grain];
-  if (extent == 0) return absl::OkStatus();
-  frame.buffers.resize(launch.num_buffers);
-  const uint32_t* ids = program_.buffers.data() + launch.first_buffer;
-  for (uint32_t i = 0; i < launch.num_buffers; ++i) frame.buffers[i] = frame.data[ids[i]];
-  frame.error = 0;
-  LaunchContext context{kernels_[launch.kernel], frame.buffers.data(), frame.slots.data() + launch.sizes, &frame.error};
-  if (extent <= grain || api_->parallel_for == nullptr) {
-    LaunchBody(0, extent, &context);
-  } else if (api_->parallel_for(0, extent, grain, LaunchBody, &context) != 0) {
-    return api_->Error("parallel_for");
+absl::Status Function::Launch(Frame& frame, std::span<const Program::Launch> launches) const {
+  frame.buffers.clear();
+  for (const Program::Launch& launch : launches) {
+    const std::span ids = std::span(program_.buffers).subspan(launch.first_buffer, launch.num_buffers);
+    for (const uint32_t id : ids) frame.buffers.push_back(frame.data[id]);
   }
-  if (frame.error == 0) return absl::OkStatus();
-  return absl::OutOfRangeError(absl::StrCat("index out of range in self (node ", launch.origin, ", kernel ",
-                                            kernel_names_[launch.kernel], ", check ", frame.error - 1, ")"));
+  frame.calls.clear();
+  void* const* buffers = frame.buffers.data();
+  for (const Program::Launch& launch : launches) {
+    frame.calls.push_back({.kernel = kernels_[launch.kernel],
+                           .buffers = buffers,
+                           .sizes = frame.slots.data() + launch.sizes,
+                           .extent = frame.slots[launch.extent],
+                           .grain = frame.slots[launch.grain]});
+    buffers += launch.num_buffers;
+  }
+  if (absl::Status s = RunCalls(*api_, frame.calls, frame.claims); !s.ok()) return s;
+  for (size_t i = 0; i < launches.size(); ++i) {
+    if (frame.calls[i].error == 0) continue;
+    return absl::OutOfRangeError(absl::StrCat("index out of range in self (node ", launches[i].origin, ", kernel ",
+                                              kernel_names_[launches[i].kernel], ", check ", frame.calls[i].error - 1,
+                                              ")"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Function::CallExternal(Frame& frame, uint32_t index, HostThread* host, bool left) const {

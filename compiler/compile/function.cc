@@ -14,7 +14,6 @@
 #include "compiler/graph/node_status.h"
 #include "compiler/loop/text.h"
 #include "compiler/lower/alias.h"
-#include "compiler/lower/bundle.h"
 #include "compiler/lower/index.h"
 #include "compiler/memory/workspace.h"
 #include "compiler/schedule/fuse.h"
@@ -25,8 +24,7 @@ namespace kiln {
 namespace {
 
 constexpr uint32_t kUnused = 0xffffffff;
-constexpr size_t kMaxDeferred = 16;
-constexpr int64_t kSomeSize = 37;  // of a variable size, where KILN_VERIFY checks the workspace
+constexpr int64_t kSomeSize = 37;  // of a variable size, where an estimate or a check needs one
 
 class FunctionBuilder {
  public:
@@ -57,10 +55,10 @@ class FunctionBuilder {
       const absl::Status status = group ? AddLaunches(*fusion, s, memory) : AddCall(node);
       if (!status.ok()) return AtNode(status, graph_.nodes()[node].origin);
     }
-    FlushDeferred();
     AddUpdates();
     AddOutputs();
     if (absl::Status status = PlaceTemporaries(); !status.ok()) return status;
+    GatherLaunches();
     AddReleases();
     return std::move(function_);
   }
@@ -74,7 +72,16 @@ class FunctionBuilder {
     value->set_dtype(static_cast<v1::DType>(type.dtype));
     table_.Write(std::span<const Sym>(type.sizes), value->mutable_sizes());
     table_.Write(std::span<const Sym>(type.strides), value->mutable_strides());
+    const bool own = storage != v1::PlanValue::VIEW && storage != v1::PlanValue::WORKSPACE;
+    bytes_.push_back(own ? BytesAtSomeSize(type) : 0);
     return static_cast<uint32_t>(function_.values_size() - 1);
+  }
+
+  int64_t BytesAtSomeSize(const TensorType& type) {
+    const auto value = [](Var) { return std::optional<int64_t>(kSomeSize); };
+    constexpr int64_t kMost = int64_t{1} << 40;  // sums stay in range
+    const absl::StatusOr<int64_t> elements = syms_.Eval(StorageSize(syms_, type), value);
+    return std::min(elements.value_or(kMost), kMost) * ByteSize(type.dtype);
   }
 
   void AddInputs() {
@@ -82,6 +89,7 @@ class FunctionBuilder {
       if (input.value == kNoValue) {
         function_.add_inputs()->set_sym(table_(input.sym));
         function_.add_values();  // keeps value ids and argument positions equal
+        bytes_.push_back(0);
         continue;
       }
       function_.add_inputs()->set_type(0);
@@ -127,38 +135,9 @@ class FunctionBuilder {
       for (KernelBuffer& buffer : kernel.buffers) {
         if (buffer.root == kNoValue) buffer.partial += first_partial;
       }
-      if (kernel.finishes) {
-        Defer(std::move(kernel), origin);
-        continue;
-      }
-      for (const KernelBuffer& buffer : kernel.buffers) BeforeReading(buffer.root);
       AddLaunch(kernel, origin);
     }
     return absl::OkStatus();
-  }
-
-  // A kernel that only folds partial results waits, to share a launch with others, until something reads what it
-  // writes.
-  void Defer(LoweredKernel kernel, uint32_t origin) {
-    for (const KernelBuffer& buffer : kernel.buffers) {
-      if (buffer.root == kNoValue) continue;
-      BeforeReading(buffer.root);
-      deferred_roots_.insert(buffer.root);
-    }
-    deferred_.push_back(std::move(kernel));
-    deferred_origin_ = origin;
-    if (deferred_.size() == kMaxDeferred) FlushDeferred();
-  }
-
-  void BeforeReading(ValueId root) {
-    if (deferred_roots_.contains(root)) FlushDeferred();
-  }
-
-  void FlushDeferred() {
-    std::vector<LoweredKernel> kernels = std::exchange(deferred_, {});
-    deferred_roots_.clear();
-    if (kernels.empty()) return;
-    AddLaunch(Bundle(syms_, std::move(kernels), /*serial=*/false), deferred_origin_);
   }
 
   void AddLaunch(const LoweredKernel& kernel, uint32_t origin) {
@@ -221,7 +200,6 @@ class FunctionBuilder {
   absl::Status AddCall(NodeId n) {
     const Node& node = graph_.nodes()[n];
     v1::External call;
-    ForEachValue(std::span<const Arg>(node.args), [&](ValueId v) { BeforeReading(aliases_.root(v)); });
     absl::Status status =
         DescribeCall(graph_, node, [&](ValueId v) { return Tensor(v); }, [&](Sym s) { return table_(s); }, call);
     if (!status.ok()) return status;
@@ -345,8 +323,8 @@ class FunctionBuilder {
     return status.ok() ? status : PassRun::Named("memory", status);
   }
 
-  // After its last use a host tensor is given back, unless it is an output; so the peak is what the graph needs.
-  void AddReleases() {
+  // Host tensors by the step of their last use, after which they are given back; so the peak is what the graph needs.
+  std::vector<std::vector<uint32_t>> Dying() const {
     const std::vector<Life> lives = Lives();
     absl::flat_hash_set<uint32_t> kept;
     for (const v1::PlanOutput& out : function_.outputs()) {
@@ -359,13 +337,75 @@ class FunctionBuilder {
                         storage == v1::PlanValue::VIEW || storage == v1::PlanValue::EXTERNAL;
       if (held && lives[v].first != kUnused && !kept.contains(v)) dying[lives[v].last].push_back(v);
     }
+    return dying;
+  }
+
+  // What is allocated between launches is allocated before the first of them, if no more lives then than ever does
+  // anyway: so launches follow each other, and the host enters its threads once for all of them.
+  void GatherLaunches() {
+    const std::vector<std::vector<uint32_t>> dying = Dying();
+    const int64_t most = MostAlive(dying);
     google::protobuf::RepeatedPtrField<v1::Step> steps;
     steps.Swap(function_.mutable_steps());
+    std::vector<v1::Step*> launches;
+    int64_t alive = InputBytes(), dead = 0;  // before the launches; of that, what is not needed after them
+    const auto flush = [&] {
+      for (v1::Step* launch : launches) *function_.add_steps() = std::move(*launch);
+      launches.clear();
+      alive -= std::exchange(dead, 0);
+    };
     for (int s = 0; s < steps.size(); ++s) {
+      const int64_t born = BornBytes(steps[s]);
+      if (steps[s].has_launch()) {
+        launches.push_back(&steps[s]);
+      } else {
+        const bool before = steps[s].has_allocate() && (dead == 0 || alive + born <= most);
+        if (!before) flush();
+        *function_.add_steps() = std::move(steps[s]);
+      }
+      alive += born;
+      for (const uint32_t v : dying[s]) dead += bytes_[v];
+    }
+    flush();
+  }
+
+  int64_t InputBytes() const {
+    int64_t bytes = 0;
+    for (int v = 0; v < function_.values_size(); ++v) {
+      if (function_.values(v).storage() == v1::PlanValue::INPUT) bytes += bytes_[v];
+    }
+    return bytes;
+  }
+
+  // Of the host tensors that a step makes.
+  int64_t BornBytes(const v1::Step& step) const {
+    int64_t bytes = step.has_allocate() ? bytes_[step.allocate()] : 0;
+    for (const uint32_t v : step.external().results()) bytes += v == kUnused ? 0 : bytes_[v];
+    return bytes;
+  }
+
+  int64_t MostAlive(const std::vector<std::vector<uint32_t>>& dying) const {
+    int64_t alive = InputBytes(), most = alive;
+    for (int s = 0; s < function_.steps_size(); ++s) {
+      alive += BornBytes(function_.steps(s));
+      most = std::max(most, alive);
+      for (const uint32_t v : dying[s]) alive -= bytes_[v];
+    }
+    return most;
+  }
+
+  // Between launches that follow each other nothing is given back.
+  void AddReleases() {
+    const std::vector<std::vector<uint32_t>> dying = Dying();
+    google::protobuf::RepeatedPtrField<v1::Step> steps;
+    steps.Swap(function_.mutable_steps());
+    v1::Step::Release release;
+    for (int s = 0; s < steps.size(); ++s) {
+      const bool launch = steps[s].has_launch();
       *function_.add_steps() = std::move(steps[s]);
-      if (dying[s].empty() || s + 1 == steps.size()) continue;
-      v1::Step::Release* release = function_.add_steps()->mutable_release();
-      for (const uint32_t v : dying[s]) release->add_values(v);
+      for (const uint32_t v : dying[s]) release.add_values(v);
+      if (s + 1 == steps.size() || release.values().empty() || (launch && steps[s + 1].has_launch())) continue;
+      *function_.add_steps()->mutable_release() = std::exchange(release, {});
     }
   }
 
@@ -380,10 +420,8 @@ class FunctionBuilder {
   SymTableWriter table_;
   std::vector<uint32_t> plan_of_;                      // plan value of each graph value
   std::vector<std::pair<uint32_t, Sym>> temporaries_;  // plan values in the workspace, and their bytes
+  std::vector<int64_t> bytes_;                         // of each plan value that is a host tensor of its own
   std::vector<uint32_t> partials_;                     // plan values of all partial results
-  std::vector<LoweredKernel> deferred_;
-  absl::flat_hash_set<ValueId> deferred_roots_;  // that they touch
-  uint32_t deferred_origin_ = 0;
 };
 
 }  // namespace

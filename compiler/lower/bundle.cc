@@ -163,11 +163,7 @@ bool CanBundle(const std::vector<LoweredKernel>& parts) {
 
 LoweredKernel Bundle(SymContext& graph_syms, std::vector<LoweredKernel> parts, bool serial) {
   if (parts.size() == 1) return std::move(parts.front());
-  const bool finishes =
-      std::all_of(parts.begin(), parts.end(), [](const LoweredKernel& part) { return part.finishes; });
-  LoweredKernel bundle = Bundler(graph_syms).Bundle(std::move(parts), serial);
-  bundle.finishes = finishes;
-  return bundle;
+  return Bundler(graph_syms).Bundle(std::move(parts), serial);
 }
 
 }  // namespace kiln

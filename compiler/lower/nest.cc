@@ -84,7 +84,6 @@ absl::StatusOr<LoweredGroup> LowerGroup(const Graph& graph, const Aliases& alias
   finish.After(main);
   kernel = finish.Lower();
   if (!kernel.ok()) return kernel.status();
-  kernel->finishes = true;
   lowered.kernels.push_back(*std::move(kernel));
   return lowered;
 }

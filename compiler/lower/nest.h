@@ -62,7 +62,6 @@ struct LoweredKernel {
   std::vector<Sym> sizes;             // one a size parameter, in the graph's context
   Sym extent;                         // of the parallel axis, in the graph's context
   Sym grain;
-  bool finishes = false;  // folds the partial results of a kernel before it
 };
 
 // What a group becomes: one kernel, or one that leaves partial results of sinks and one that folds them.

@@ -193,12 +193,14 @@ def _describe(done: compile_pb2.Done, client_seconds: float) -> CompiledGraph:
     artifact = artifact_pb2.Artifact.FromString(done.artifact)
     launches, external = 0, Counter[str]()
     for function in artifact.functions:
+        before = ""
         for step in function.steps:
             kind = step.WhichOneof("kind")
             if kind == "launch":
-                launches += 1
+                launches += before != "launch"  # those that follow each other enter the threads once
             elif kind == "external":
                 external[step.external.op] += 1
+            before = kind
     return CompiledGraph(
         key=done.key.hex(),
         outcome=_OUTCOMES.get(done.outcome, "compiled"),
