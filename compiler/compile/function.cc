@@ -72,7 +72,8 @@ class FunctionBuilder {
     value->set_dtype(static_cast<v1::DType>(type.dtype));
     table_.Write(std::span<const Sym>(type.sizes), value->mutable_sizes());
     table_.Write(std::span<const Sym>(type.strides), value->mutable_strides());
-    const bool own = storage != v1::PlanValue::VIEW && storage != v1::PlanValue::WORKSPACE;
+    const bool own = storage == v1::PlanValue::TENSOR || storage == v1::PlanValue::EXTERNAL ||
+                     (storage == v1::PlanValue::INPUT && options_.inputs_die);
     bytes_.push_back(own ? BytesAtSomeSize(type) : 0);
     return static_cast<uint32_t>(function_.values_size() - 1);
   }
@@ -420,7 +421,7 @@ class FunctionBuilder {
   SymTableWriter table_;
   std::vector<uint32_t> plan_of_;                      // plan value of each graph value
   std::vector<std::pair<uint32_t, Sym>> temporaries_;  // plan values in the workspace, and their bytes
-  std::vector<int64_t> bytes_;                         // of each plan value that is a host tensor of its own
+  std::vector<int64_t> bytes_;                         // of each plan value that may be given back
   std::vector<uint32_t> partials_;                     // plan values of all partial results
 };
 

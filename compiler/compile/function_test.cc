@@ -12,7 +12,7 @@
 namespace kiln {
 namespace {
 
-v1::Function Build(const std::string& text) {
+v1::Function Build(const std::string& text, bool inputs_die = false) {
   absl::StatusOr<std::shared_ptr<const Graph>> graph = ParseGraph("graph inference\n" + text, ResolveOp);
   EXPECT_TRUE(graph.ok()) << graph.status();
   if (!graph.ok()) return {};
@@ -20,7 +20,7 @@ v1::Function Build(const std::string& text) {
   PassContext context;
   context.subject = "inference";
   context.debug.verify = true;
-  absl::StatusOr<v1::Function> function = BuildFunction(**graph, {.target = {.vector_bytes = 32}}, context, pool);
+  absl::StatusOr<v1::Function> function = BuildFunction(**graph, {.target = {.vector_bytes = 32}, .inputs_die = inputs_die}, context, pool);
   EXPECT_TRUE(function.ok()) << function.status();
   return function.ok() ? *std::move(function) : v1::Function();
 }
@@ -40,14 +40,20 @@ const std::string kTwoColumnSums =
     "%0 = input f32[4096, 64]\n%1 = input f32[9000, 80]\n"
     "%2 = sum_dim(%0, [0], false, none) : f32[64]\n%3 = sum_dim(%1, [0], false, none) : f32[80]\n";
 
-// Two kernels over chunks of rows, and one for both that folds the chunks.
-TEST(Function, KernelsThatFoldChunksShareALaunch) {
-  EXPECT_EQ(Kinds(Build(kTwoColumnSums + "return %2, %3")), "alall");
+// Each a kernel over chunks of rows, and one that folds the chunks: the host enters its threads once.
+TEST(Function, WhatIsAllocatedBetweenLaunchesIsAllocatedBeforeThem) {
+  EXPECT_EQ(Kinds(Build(kTwoColumnSums + "return %2, %3")), "aallll");
+  EXPECT_EQ(Kinds(Build(kTwoColumnSums + "%4 = aten.dot.default(%2, %2) : f32[]\nreturn %3, %4")), "allxall");
 }
 
-// The other sum is not begun before: there is less in memory so.
-TEST(Function, TheyComeBeforeWhatReadsThem) {
-  EXPECT_EQ(Kinds(Build(kTwoColumnSums + "%4 = aten.dot.default(%2, %2) : f32[]\nreturn %3, %4")), "allxall");
+// %2 is needed no more when %4 is allocated, and together they would be the most that is ever alive; not so where
+// more lives later.
+TEST(Function, UnlessThatNeedsMoreMemory) {
+  const std::string text =
+      "%0 = input f32[512, 512]\n%1 = input f32[600, 600]\n%2 = aten.mm.default(%0, %0) : f32[512, 512]\n"
+      "%3 = sum(%2, none) : f32[]\n%4 = add(%1, %3, 1) : f32[600, 600]\n";
+  EXPECT_EQ(Kinds(Build(text + "return %4")), "xllal");
+  EXPECT_EQ(Kinds(Build(text + "%5 = aten.mm.default(%4, %4) : f32[600, 600]\nreturn %5")), "xalllx");
 }
 
 TEST(Function, AResultTakesTheMemoryOfAFreshOneOfTheHosts) {

@@ -23,11 +23,9 @@ class Bundler {
     bundle_.grain = graph_syms_.Const(1);
   }
 
-  LoweredKernel Bundle(std::vector<LoweredKernel> parts, bool serial) {
-    Sym total = syms_.Const(serial ? 1 : 0), grain = syms_.Const(1);
-    if (serial) bundle_.extent = graph_syms_.Const(1);
+  LoweredKernel Bundle(std::vector<LoweredKernel> parts) {
+    Sym total = syms_.Const(0), grain = syms_.Const(1);
     for (const LoweredKernel& part : parts) {
-      if (serial) continue;
       total = syms_.Add(total, ParallelExtent(part));
       bundle_.extent = graph_syms_.Add(bundle_.extent, part.extent);
       bundle_.grain = graph_syms_.Max(bundle_.grain, part.grain);
@@ -37,15 +35,11 @@ class Bundler {
     Sym offset = syms_.Const(0);
     for (LoweredKernel& part : parts) {
       const Sym extent = ParallelExtent(part);
-      if (serial) {
-        AddPart(part, extent, std::nullopt);
-      } else {
-        // Runs once in the part's own iterations, and not in the others'.
-        const Sym at = syms_.Sub(p, offset), zero = syms_.Const(0), one = syms_.Const(1);
-        const Sym below = syms_.Max(zero, syms_.Sub(extent, at)), above = syms_.Max(zero, syms_.Add(at, one));
-        AddPart(part, syms_.Min(one, syms_.Min(below, above)), at);
-        offset = syms_.Add(offset, extent);
-      }
+      // Runs once in the part's own iterations, and not in the others'.
+      const Sym at = syms_.Sub(p, offset), zero = syms_.Const(0), one = syms_.Const(1);
+      const Sym below = syms_.Max(zero, syms_.Sub(extent, at)), above = syms_.Max(zero, syms_.Add(at, one));
+      AddPart(part, syms_.Min(one, syms_.Min(below, above)), at);
+      offset = syms_.Add(offset, extent);
     }
     loop::For outer{.axis = {.id = parallel_, .extent = total, .kind = loop::AxisKind::kParallel, .grain = grain},
                     .body = {}};
@@ -79,11 +73,11 @@ class Bundler {
   }
   Sym ParallelExtent(const LoweredKernel& part) { return Sizes(part, ParallelLoop(part).axis.extent); }
 
-  // A loop with the part's body. `at`: the part's parallel index there; without it, that of the loop.
-  void AddPart(LoweredKernel& part, Sym extent, std::optional<Sym> at) {
+  // A loop of `extent` with the part's body, whose parallel index there is `index`.
+  void AddPart(LoweredKernel& part, Sym extent, Sym index) {
     loop::For& old = ParallelLoop(part);
     const loop::AxisId parallel = old.axis.id, outer = bundle_.kernel.num_axes++;
-    const Sym axis = syms_.Axis(outer, extent), index = at.value_or(axis);
+    syms_.Axis(outer, extent);
     const uint32_t first_axis = bundle_.kernel.num_axes, first_value = bundle_.kernel.num_values;
     bundle_.kernel.num_axes += part.kernel.num_axes;
     bundle_.kernel.num_values += part.kernel.num_values;
@@ -161,9 +155,9 @@ bool CanBundle(const std::vector<LoweredKernel>& parts) {
   return scratch <= kMaxScratchBytes;
 }
 
-LoweredKernel Bundle(SymContext& graph_syms, std::vector<LoweredKernel> parts, bool serial) {
+LoweredKernel Bundle(SymContext& graph_syms, std::vector<LoweredKernel> parts) {
   if (parts.size() == 1) return std::move(parts.front());
-  return Bundler(graph_syms).Bundle(std::move(parts), serial);
+  return Bundler(graph_syms).Bundle(std::move(parts));
 }
 
 }  // namespace kiln

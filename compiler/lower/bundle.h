@@ -10,10 +10,9 @@ namespace kiln {
 // Whether the parts' scratch fits beside each other.
 bool CanBundle(const std::vector<LoweredKernel>& parts);
 
-// One kernel of several. Side by side: its parallel iterations are the first part's, then the second's …. Serial: one
-// iteration, which does all of the first part, then all of the second …, so that each may read what those before it
-// have stored. A root's memory is one buffer, and so is that of the partial results of one number. One part is
-// given back as it is. Test: bundle_test.cc.
-LoweredKernel Bundle(SymContext& graph_syms, std::vector<LoweredKernel> parts, bool serial);
+// One kernel of several that don't read each other: its parallel iterations are the first part's, then the second's ….
+// A root's memory is one buffer, and so is that of the partial results of one number. One part is given back as it is.
+// Test: bundle_test.cc.
+LoweredKernel Bundle(SymContext& graph_syms, std::vector<LoweredKernel> parts);
 
 }  // namespace kiln

@@ -43,9 +43,9 @@ LoweredKernel AddKernel(SymContext& syms, const std::string& constant, ValueId x
 class BundleTest : public testing::Test {
  protected:
   // Runs the bundle of `parts`, whose roots are numbered from 0 and have `elements` each.
-  std::vector<std::vector<float>> Run(std::vector<LoweredKernel> parts, bool serial, size_t roots, size_t elements,
+  std::vector<std::vector<float>> Run(std::vector<LoweredKernel> parts, size_t roots, size_t elements,
                                       const std::function<std::optional<int64_t>(Var)>& size) {
-    const LoweredKernel bundle = Bundle(syms_, std::move(parts), serial);
+    const LoweredKernel bundle = Bundle(syms_, std::move(parts));
     EXPECT_TRUE(loop::Verify(bundle.kernel).ok()) << loop::Verify(bundle.kernel) << loop::ToText(bundle.kernel);
     std::vector<std::vector<float>> memory(roots, std::vector<float>(elements, 1));
     std::vector<loop::BufferArg> args;
@@ -63,38 +63,21 @@ class BundleTest : public testing::Test {
 };
 
 TEST_F(BundleTest, PartsOfDifferentSizesShareWhatTheyRead) {
-  for (const bool serial : {false, true}) {
-    std::vector<LoweredKernel> parts;
-    parts.push_back(AddKernel(syms_, "0x1p+0", 0, 1, 5));
-    parts.push_back(AddKernel(syms_, "0x1p+1", 0, 2, 7));
-    const auto size = [](Var var) { return std::optional<int64_t>(var.index == 5 ? 3 : 1); };
-    const auto memory = Run(std::move(parts), serial, 3, 6, size);
-    EXPECT_EQ(memory[0], (std::vector<float>{1, 1, 1, 1, 1, 1}));
-    EXPECT_EQ(memory[1], (std::vector<float>{2, 2, 2, 2, 2, 2}));
-    EXPECT_EQ(memory[2], (std::vector<float>{3, 3, 1, 1, 1, 1}));
-  }
+  std::vector<LoweredKernel> parts;
+  parts.push_back(AddKernel(syms_, "0x1p+0", 0, 1, 5));
+  parts.push_back(AddKernel(syms_, "0x1p+1", 0, 2, 7));
+  const auto size = [](Var var) { return std::optional<int64_t>(var.index == 5 ? 3 : 1); };
+  const auto memory = Run(std::move(parts), 3, 6, size);
+  EXPECT_EQ(memory[0], (std::vector<float>{1, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(memory[1], (std::vector<float>{2, 2, 2, 2, 2, 2}));
+  EXPECT_EQ(memory[2], (std::vector<float>{3, 3, 1, 1, 1, 1}));
 }
 
 TEST_F(BundleTest, OnePartStaysAsItIs) {
-  for (const bool serial : {false, true}) {
-    std::vector<LoweredKernel> parts;
-    parts.push_back(AddKernel(syms_, "0x1p+0", 0, 1, 5));
-    const std::string text = loop::ToText(parts.front().kernel);
-    EXPECT_EQ(loop::ToText(Bundle(syms_, std::move(parts), serial).kernel), text);
-  }
-}
-
-TEST_F(BundleTest, SerialPartsReadWhatThoseBeforeHaveStored) {
-  const auto parts = [&] {
-    std::vector<LoweredKernel> made;
-    for (const ValueId x : {0, 1, 2}) made.push_back(AddKernel(syms_, "0x1p+1", x, x + 1, 5));
-    return made;
-  };
-  const LoweredKernel bundle = Bundle(syms_, parts(), /*serial=*/true);
-  EXPECT_EQ(bundle.buffers.size(), 4u);
-  EXPECT_EQ(bundle.extent, syms_.Const(1));
-  const auto memory = Run(parts(), /*serial=*/true, 4, 4, [](Var) { return std::optional<int64_t>(2); });
-  EXPECT_EQ(memory[3], (std::vector<float>{7, 7, 7, 7}));
+  std::vector<LoweredKernel> parts;
+  parts.push_back(AddKernel(syms_, "0x1p+0", 0, 1, 5));
+  const std::string text = loop::ToText(parts.front().kernel);
+  EXPECT_EQ(loop::ToText(Bundle(syms_, std::move(parts)).kernel), text);
 }
 
 }  // namespace

@@ -31,9 +31,8 @@ struct FusionLimits {
 struct FusedStep {
   enum class Kind : uint8_t { kGroup, kExternal };
   Kind kind = Kind::kGroup;
-  uint32_t index = 0;   // into groups, or a NodeId
-  uint32_t count = 1;   // groups [index, index + count) are one launch
-  bool serial = false;  // in this order, by one thread: each may read what those before it have stored; else they don't
+  uint32_t index = 0;  // into groups, or a NodeId
+  uint32_t count = 1;  // groups [index, index + count), of which none reads another, are one launch
 };
 
 struct Fusion {

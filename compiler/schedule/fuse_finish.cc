@@ -60,12 +60,11 @@ void Fuser::Emit(uint32_t i, Fusion& fusion) {
     fusion.order.push_back({FusedStep::Kind::kExternal, item.external});
     return;
   }
-  FusedStep step{FusedStep::Kind::kGroup, static_cast<uint32_t>(fusion.groups.size()), 0, item.serial};
+  FusedStep step{FusedStep::Kind::kGroup, static_cast<uint32_t>(fusion.groups.size()), 0};
   std::vector<Part> parts = std::move(item.bundled);
   parts.insert(parts.begin(), std::move(item));
-  std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
-    return std::pair(a.order, a.nodes.back().node) < std::pair(b.order, b.nodes.back().node);
-  });
+  std::sort(parts.begin(), parts.end(),
+            [](const Part& a, const Part& b) { return a.nodes.back().node < b.nodes.back().node; });
   for (Part& part : parts) {
     Group group = Finished(std::move(part));
     if (group.outputs.empty()) continue;

@@ -15,8 +15,6 @@ constexpr size_t kSiblingsLookedAt = 8;
 constexpr uint32_t kNearLevels = 4;
 constexpr size_t kMaxBundled = 64;
 constexpr size_t kMaxBundledNodes = 512;
-// Element operations that are not worth a second thread.
-constexpr int64_t kTinyWork = 32768;
 
 }  // namespace
 
@@ -147,14 +145,12 @@ bool Fuser::AreNear(uint32_t a, uint32_t b) const {
   return high - low <= kNearLevels;
 }
 
-// Small groups of any spaces, launched together: side by side, or in order where there is not work enough for a second
-// thread.
+// Small groups of any spaces that don't read each other, launched together side by side.
 void Fuser::BundleSmall() {
   std::vector<uint32_t> live = LiveItems(), small;
   std::sort(live.begin(), live.end(),
             [&](uint32_t a, uint32_t b) { return std::pair(items_[a].level, a) < std::pair(items_[b].level, b); });
   for (const uint32_t i : live) {
-    items_[i].order = items_[i].level;
     if (items_[i].external != kNoNode || !IsSmall(syms_, NumPoints(items_[i]))) continue;
     const size_t end = small.size(), begin = end - std::min(end, kSiblingsLookedAt);
     for (size_t k = end; k-- > begin;) TryBundle(i, Find(small[k]));
@@ -176,32 +172,18 @@ Sym Fuser::NumPoints(const Part& part) {
   return syms_.Max(points, NumElements(syms_, call.result().sizes));
 }
 
-int64_t Fuser::Work(const Item& item) {
-  int64_t work = 0;
-  const auto add = [&](const Part& part) {
-    const int64_t points = syms_.AsConst(NumPoints(part)).value_or(kTinyWork + 1);
-    work += points * static_cast<int64_t>(part.nodes.size());
-  };
-  add(item);
-  for (const Part& part : item.bundled) add(part);
-  return work;
-}
-
 void Fuser::TryBundle(uint32_t self, uint32_t other) {
   if (self == other || items_[self].bundled.size() + items_[other].bundled.size() + 2 > kMaxBundled) return;
   Item& it = items_[self];
   Item& from = items_[other];
   if (NumNodes(it) + NumNodes(from) > kMaxBundledNodes) return;
-  if (!AreNear(self, other)) return;
-  const bool serial = it.serial || from.serial || Touches(other, self, kNoNode) || Touches(self, other, kNoNode);
-  if (serial && Work(it) + Work(from) > kTinyWork) return;
+  if (!AreNear(self, other) || Touches(other, self, kNoNode) || Touches(self, other, kNoNode)) return;
   const std::optional<uint32_t> level = MergedLevel(self, other);
   if (!level) return;
   it.bundled.insert(it.bundled.end(), from.bundled.begin(), from.bundled.end());
   it.bundled.push_back(from);
   it.consumers.insert(it.consumers.end(), from.consumers.begin(), from.consumers.end());
   it.level = *level;
-  it.serial = serial;
   parent_[other] = self;
   from = Item();
 }

@@ -384,16 +384,6 @@ TEST(Fuse, SmallKernelsOfAnySpacesAreOneLaunch) {
   EXPECT_EQ(run.kernels.size(), 1u);
 }
 
-TEST(Fuse, TinyKernelsThatFollowEachOtherAreOneLaunch) {
-  Maker m;
-  const ValueId x = m.In({16, 50}), y = m.In({50, 16});
-  const ValueId e = m.Op("exp", x);
-  const ValueId t = m.Op("mul", m.Op("t", e), y);
-  const ValueId sum = m.Op("sum_dim", {Arg{ValueRef{t}}, m.Dims({0}), Arg{true}, Arg{}});
-  const GraphRun run = m.Check({m.Op("neg", sum), m.Op("sub", x, m.Op("t", sum), {m.I(1)})}, {}, 1e-5);
-  EXPECT_EQ(run.kernels.size(), 1u);
-}
-
 TEST(Fuse, WhatIsAsLargeAsTheReducedRowsJoinsThem) {
   // A running mean: m = 0.9 * r + 0.1 * mean(x).
   Maker m;

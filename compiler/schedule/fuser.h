@@ -27,7 +27,6 @@ class Fuser {
   struct Part {
     std::vector<GroupNode> nodes;
     GroupSpace space;
-    uint32_t order = 0;  // in a serial bundle: its own level
   };
   // A group while it grows, or an external call.
   struct Item : Part {
@@ -35,7 +34,6 @@ class Fuser {
     uint32_t level = 0;
     std::vector<NodeId> consumers;  // nodes outside that read a value of this item
     std::vector<Part> bundled;      // groups launched together with it
-    bool serial = false;            // one after the other
   };
 
   uint32_t Find(uint32_t item);
@@ -78,7 +76,6 @@ class Fuser {
   void TryBundle(uint32_t self, uint32_t other);
   static size_t NumNodes(const Item& item);
   Sym NumPoints(const Part& part);
-  int64_t Work(const Item& item);
   bool AreNear(uint32_t a, uint32_t b) const;
   std::vector<ValueId> WholesRead(uint32_t item);
 

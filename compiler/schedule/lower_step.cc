@@ -61,7 +61,7 @@ absl::StatusOr<LoweredStep> LowerStep(const Graph& graph, const Aliases& aliases
       }
       if (round == rounds.size()) rounds.emplace_back();
       rounds[round].push_back(std::move(kernel));
-      round += fused.serial ? 0 : 1;
+      ++round;
     }
   };
   for (size_t g = 0; g < groups.size(); ++g) {
@@ -85,7 +85,7 @@ absl::StatusOr<LoweredStep> LowerStep(const Graph& graph, const Aliases& aliases
   }
   for (std::vector<LoweredKernel>& round : rounds) {
     if (CanBundle(round)) {
-      step.kernels.push_back(Bundle(graph.syms(), std::move(round), fused.serial));
+      step.kernels.push_back(Bundle(graph.syms(), std::move(round)));
     } else {
       for (LoweredKernel& kernel : round) step.kernels.push_back(std::move(kernel));
     }

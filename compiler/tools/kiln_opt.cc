@@ -87,10 +87,10 @@ absl::Status ShowKernel(const loop::Kernel& given, const Flags& flags) {
   return absl::OkStatus();
 }
 
-void ShowGroups(const Graph& graph, std::span<const Group> groups, std::span<const Schedule> schedules, bool serial) {
+void ShowGroups(const Graph& graph, std::span<const Group> groups, std::span<const Schedule> schedules) {
   static constexpr const char* kPlaces[] = {"full ", "outer ", "kept "};
   for (size_t g = 0; g < groups.size(); ++g) {
-    std::cout << (g == 0 ? "# kernel: " : serial ? "# then: " : "# and: ") << schedules[g].ToString() << "\n";
+    std::cout << (g == 0 ? "# kernel: " : "# and: ") << schedules[g].ToString() << "\n";
     for (const GroupNode& node : groups[g].nodes) {
       std::cout << "#   " << kPlaces[static_cast<int>(node.place)] << node.phase << ": "
                 << PrintNode(graph, graph.nodes()[node.node]) << "\n";
@@ -132,7 +132,7 @@ absl::Status ShowKernels(const NamedGraph& function, const Flags& flags) {
                   memory.During(s));
     if (!lowered.ok()) return lowered.status();
     memory.Note(lowered->reuse);
-    ShowGroups(graph, groups, lowered->schedules, step.serial);
+    ShowGroups(graph, groups, lowered->schedules);
     if (flags.stop_after == "fuse") continue;
     for (const LoweredKernel& kernel : lowered->kernels) {
       if (absl::Status status = ShowKernel(kernel.kernel, flags); !status.ok()) return status;

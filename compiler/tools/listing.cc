@@ -133,7 +133,7 @@ class FunctionLister {
       }
       std::string schedule;
       for (const Schedule& each : lowered->schedules) {
-        absl::StrAppend(&schedule, schedule.empty() ? "" : fused.serial ? "; then " : "; ", each.ToString());
+        absl::StrAppend(&schedule, schedule.empty() ? "" : "; ", each.ToString());
       }
       for (LoweredKernel& kernel : lowered->kernels) steps.push_back(Launch(std::move(kernel), nodes, schedule));
     }
