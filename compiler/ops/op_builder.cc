@@ -37,6 +37,7 @@ std::vector<ValueId> OpBuilder::Add(const OpDef& def, std::vector<Arg> args) {
   node.args = args;
   absl::StatusOr<TypeList> types = InferTypes(Call(graph_.graph(), node));
   if (!types.ok()) return Fail(def, types.status());
+  if (types->empty()) return Fail(def, absl::InternalError("only a client knows the shape of its result"));
   const ValueId first =
       graph_.AddNode(NameFor(def), &def, std::move(args), GraphBuilder::ResultTypes(types->begin(), types->end()));
   std::vector<ValueId> results;

@@ -22,6 +22,15 @@ ValueId SpreadOverReduced(OpBuilder& b, const Call& call, ValueId grad) {
   return b.expand(b.view(grad, kept), sizes, false);
 }
 
+std::vector<ValueId> Pieces(OpBuilder& b, const Call& call, std::span<const ValueId> cotangents) {
+  std::vector<ValueId> pieces;
+  for (uint32_t r = 0; r < call.node().num_results; ++r) {
+    const TensorType& type = call.result(r);
+    pieces.push_back(cotangents[r] != kNoValue ? cotangents[r] : b.full(type.sizes, 0.0, type.dtype));
+  }
+  return pieces;
+}
+
 Sym NumReduced(const Call& call) {
   Sym count = call.syms().Const(1);
   for (const int64_t d : call.node().def->reduce(call).dims) count = call.syms().Mul(count, call.type(0).sizes[d]);

@@ -72,7 +72,8 @@ class Derivative {
  private:
   double Uniform(double low, double high) { return std::uniform_real_distribution<double>(low, high)(random_); }
 
-  // Floats away from where logarithms, roots and relus are not smooth; indices; bools.
+  // Floats away from where logarithms, roots and relus are not smooth, inside the samples of a record of one operand;
+  // indices; bools.
   HostArray Draw(const TensorType& type) {
     HostArray array{type.dtype, {}, {}};
     int64_t count = 1;
@@ -80,8 +81,14 @@ class Derivative {
       array.sizes.push_back(*graph_->syms().AsConst(size));
       count *= array.sizes.back();
     }
+    const OpDef& def = *graph_->nodes()[0].def;
+    double low = 0.2, high = 1.8;
+    if (graph_->inputs().size() == 1 && !def.samples.empty()) {
+      low = std::max(low, def.samples[0].low + 0.1);
+      high = std::min(high, def.samples[0].high - 0.1);
+    }
     for (int64_t i = 0; i < count; ++i) {
-      const double x = IsFloat(type.dtype)          ? Uniform(0.2, 1.8)
+      const double x = IsFloat(type.dtype)          ? Uniform(low, high)
                        : type.dtype == DType::kBool ? static_cast<double>(random_() % 2)
                                                     : static_cast<double>(random_() % kIndices);
       array.data += FromDouble(type.dtype, x);
@@ -200,6 +207,94 @@ const std::vector<std::string> kCases = {
     "%0 = input f64[2, 3, 4]\n%1 = mean_dim(%0, [-1], true, none) : f64[2, 3, 1]\nreturn %1",
     "%0 = input f64[2, 3]\n%1 = sum(%0, none) : f64[]\nreturn %1",
     "%0 = input f64[2, 3]\n%1 = mean(%0, none) : f64[]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = leaky_relu(%0, 0.1) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = softplus(%0, 2, 20) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = hardtanh(%0, -1, 1) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = hardsigmoid(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = hardswish(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = elu(%0, 1, 2, 1) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = celu(%0, 2.0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = mish(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = threshold(%0, 0.7, 0.0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = input f64[2, 3]\n%2 = sigmoid_backward(%0, %1) : f64[2, 3]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = input f64[2, 3]\n%2 = tanh_backward(%0, %1) : f64[2, 3]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = input f64[2, 3]\n%2 = silu_backward(%0, %1) : f64[2, 3]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = input f64[2, 3]\n%2 = gelu_backward(%0, %1, \"none\") : f64[2, 3]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = input f64[2, 3]\n%2 = gelu_backward(%0, %1, \"tanh\") : f64[2, 3]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = input f64[2, 3]\n%2 = threshold_backward(%0, %1, 0.7) : f64[2, 3]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = input f64[2, 3]\n%2 = leaky_relu_backward(%0, %1, 0.1, false) : f64[2, 3]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = input f64[2, 3]\n%2 = hardtanh_backward(%0, %1, -1, 1) : f64[2, 3]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = input f64[2, 3]\n%2 = hardsigmoid_backward(%0, %1) : f64[2, 3]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = input f64[2, 3]\n%2 = hardswish_backward(%0, %1) : f64[2, 3]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = input bool[2, 3]\n%2 = native_dropout_backward(%0, %1, 2.0) : f64[2, 3]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = abs(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = input f64[3]\n%2 = rsub(%0, %1, 3) : f64[2, 3]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = input f64[3]\n%2 = lerp(%0, %1, 0.3) : f64[2, 3]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = input f64[3]\n%2 = input f64[2, 1]\n%3 = lerp(%0, %1, %2) : f64[2, 3]\nreturn %3",
+    "%0 = input f64[2, 3]\n%1 = input f64[3]\n%2 = input f64[2, 1]\n%3 = addcmul(%0, %1, %2, 2.0) : f64[2, 3]\nreturn "
+    "%3",
+    "%0 = input f64[2, 3]\n%1 = input f64[3]\n%2 = input f64[2, 1]\n%3 = addcdiv(%0, %1, %2, 2.0) : f64[2, 3]\nreturn "
+    "%3",
+    "%0 = input f64[2, 3]\n%1 = input f64[3]\n%2 = copy(%0, %1, false) : f64[2, 3]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = input f64[3]\n%2 = maximum(%0, %1) : f64[2, 3]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = input f64[3]\n%2 = minimum(%0, %1) : f64[2, 3]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = input f64[3]\n%2 = clamp_min(%0, %1) : f64[2, 3]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = clamp_min(%0, 0.7) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = input f64[3]\n%2 = clamp_max(%0, %1) : f64[2, 3]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = clamp_max(%0, 0.7) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = input bool[3]\n%2 = input f64[]\n%3 = masked_fill(%0, %1, %2) : f64[2, 3]\nreturn %3",
+    "%0 = input f64[2, 3]\n%1 = erf(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = exp2(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = expm1(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = log1p(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = log2(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = log10(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = pow_scalar(%0, 2.5) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = input f64[3]\n%2 = pow(%0, %1) : f64[2, 3]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = pow(2.0, %0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[3, 2]\n%1 = input i64[4]\n%2 = index_select(%0, 0, %1) : f64[4, 2]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = flip(%0, [0, 1]) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[3, 2]\n%1 = slice_backward(%0, [7, 2], 0, 1, 6, 2) : f64[7, 2]\nreturn %1",
+    "%0 = input f64[3]\n%1 = select_backward(%0, [3, 4], 1, -2) : f64[3, 4]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = input f64[2, 3]\n%2 = stack([%0, %1], 1) : f64[2, 2, 3]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = roll(%0, [1, -2], [0, 1]) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = input f64[2]\n%2 = select_scatter(%0, %1, 1, -1) : f64[2, 3]\nreturn %2",
+    "%0 = input f64[5, 2]\n%1 = input f64[2, 2]\n%2 = slice_scatter(%0, %1, 0, 1, 4, 2) : f64[5, 2]\nreturn %2",
+    "%0 = input f64[1, 2, 4, 5]\n%1 = avg_pool2d(%0, [2, 2], [2, 1], [1, 0], false, true, none) : f64[1, 2, 3, "
+    "4]\nreturn %1",
+    "%0 = input f64[4, 2, 3]\n%1 = pixel_shuffle(%0, 2) : f64[1, 4, 6]\nreturn %1",
+    "%0 = input f64[1, 4, 6]\n%1 = pixel_unshuffle(%0, 2) : f64[4, 2, 3]\nreturn %1",
+    "%0 = input f64[2, 3, 4]\n%1 = amax(%0, [0, 2], false) : f64[3]\nreturn %1",
+    "%0 = input f64[2, 3, 4]\n%1 = amin(%0, [0, 2], false) : f64[3]\nreturn %1",
+    "%0 = input f64[4, 2]\n%1 = input i64[4]\n%2 = embedding_dense_backward(%0, %1, 3, 1, false) : f64[3, 2]\nreturn "
+    "%2",
+    "%0 = input f64[3, 2]\n%1 = input i64[4]\n%2 = input f64[4, 2]\n%3 = index_add(%0, 0, %1, %2, 1) : f64[3, "
+    "2]\nreturn %3",
+    "%0 = input f64[2, 3]\n%1 = input i64[2, 4]\n%2 = input f64[2, 4]\n%3 = scatter_add(%0, 1, %1, %2) : f64[2, "
+    "3]\nreturn %3",
+    "%0 = input f64[2, 3]\n%1 = frac(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = erfc(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = erfinv(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = lgamma(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = special_entr(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = input f64[3]\n%2 = logaddexp(%0, %1) : f64[2, 3]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = input f64[3]\n%2 = logaddexp2(%0, %1) : f64[2, 3]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = input f64[3]\n%2 = fmod(%0, %1) : f64[2, 3]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = acos(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = asin(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = acosh(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = asinh(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = atan(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = atanh(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = sinh(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = cosh(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = tan(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 3]\n%1 = input f64[3]\n%2 = atan2(%0, %1) : f64[2, 3]\nreturn %2",
+    "%0 = input f64[2, 3]\n%1 = input f64[3]\n%2 = hypot(%0, %1) : f64[2, 3]\nreturn %2",
+    "%0 = input f64[2, 1, 3]\n%1 = squeeze(%0) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[2, 1, 3]\n%1 = squeeze_dims(%0, [1]) : f64[2, 3]\nreturn %1",
+    "%0 = input f64[5, 2]\n%1, %2 = split_with_sizes(%0, [2, 3], 0) : f64[2, 2], f64[3, 2]\nreturn %1, %2",
+    "%0 = input f64[3, 2]\n%1, %2 = unbind(%0, 1) : f64[3]{2}, f64[3]{2}\nreturn %1, %2",
 };
 
 TEST(Vjp, CentralDifferences) {

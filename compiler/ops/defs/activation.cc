@@ -131,6 +131,10 @@ KILN_OP(leaky_relu) = {
       const Expr x = Operand(e, 0);
       return {(x > 0.0).Select(x, x * NumberAs(e, 1, e.compute())).id()};
     },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.leaky_relu_backward(d[0], c.value(0), c.arg(1), false)};
+    },
     .ref = [](const RefArgs& x) { return x[0] > 0 ? x[0] : x[0] * x[1]; },
     .samples = {{-5, 5}, {-5, 5, false, "negative_slope=0.25"}, {-1, 1, true}},
     .budget = {.ulp = 1.5},
@@ -147,6 +151,10 @@ KILN_OP(elu) = {
       const Expr negative = Expm1(x * NumberAs(e, 3, e.compute())) * (NumberAs(e, 1, e.compute()) * scale);
       return {(x < 0.0).Select(negative, x * scale).id()};
     },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.elu_backward(d[0], c.arg(1), c.arg(2), c.arg(3), false, c.value(0))};
+    },
     .ref = [](const RefArgs& x) { return x[0] < 0 ? std::expm1(x[0] * x[3]) * x[1] * x[2] : x[0] * x[2]; },
     .samples = {{-5, 5}, {-0.01, 0.01}, {-5, 5, false, "alpha=1.5, scale=2, input_scale=0.5"}},
     .budget = {.ulp = 8},
@@ -161,6 +169,10 @@ KILN_OP(mish) = {
     .lower = [](Element& e) -> Results {
       const Expr x = Operand(e, 0);
       return {(x * Tanh(Log1p(Exp(x)))).id()};
+    },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.mish_backward(d[0], c.value(0))};
     },
     .ref = [](const RefArgs& x) { return x[0] * std::tanh(std::log1p(std::exp(x[0]))); },
     .samples = {{-15, 15}},
@@ -179,6 +191,10 @@ KILN_OP(celu) = {
       const Expr x = Operand(e, 0);
       const double alpha = e.call().Number(1, 1);
       return {(x < 0.0).Select(Expm1(x * (1 / alpha)) * alpha, x).id()};
+    },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.elu_backward(d[0], c.arg(1), 1.0, 1 / c.Number(1, 1), false, c.value(0))};
     },
     .ref = [](const RefArgs& x) { return x[0] < 0 ? std::expm1(x[0] / x[1]) * x[1] : x[0]; },
     .samples = {{-5, 5}, {-0.01, 0.01}, {-5, 5, false, "alpha=1.5"}},
@@ -209,6 +225,10 @@ KILN_OP(softplus) = {
       const Expr x = Operand(e, 0), beta = NumberAs(e, 1, e.compute()), scaled = x * beta;
       return {(scaled > NumberAs(e, 2, e.compute())).Select(x, Log1p(Exp(scaled)) / beta).id()};
     },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.softplus_backward(d[0], c.value(0), c.arg(1), c.arg(2))};
+    },
     .ref = [](const RefArgs& x) { return x[0] * x[1] > x[2] ? x[0] : std::log1p(std::exp(x[0] * x[1])) / x[1]; },
     .samples = {{-15, 15}, {-15, 15, false, "beta=2, threshold=5"}},
     .budget = {.ulp = 8},
@@ -221,6 +241,10 @@ KILN_OP(hardsigmoid) = {
     .dtypes = kFloats,
     .shape = ElementwiseShape,
     .lower = [](Element& e) -> Results { return {(ReluSix(Operand(e, 0)) / 6.0).id()}; },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.hardsigmoid_backward(d[0], c.value(0))};
+    },
     .ref = [](const RefArgs& x) { return std::isnan(x[0]) ? x[0] : std::fmin(std::fmax(x[0] + 3, 0), 6) / 6; },
     .samples = {{-5, 5}, {-1, 1, true}},
     .budget = {.ulp = 2, .floor = 1},
@@ -236,6 +260,10 @@ KILN_OP(hardswish) = {
       const Expr x = Operand(e, 0);
       return {(x * ReluSix(x) / 6.0).id()};
     },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.hardswish_backward(d[0], c.value(0))};
+    },
     .ref = [](const RefArgs& x) { return std::isnan(x[0]) ? x[0] : x[0] * std::fmin(std::fmax(x[0] + 3, 0), 6) / 6; },
     .samples = {{-5, 5}},
     .budget = {.ulp = 4, .floor = 1},
@@ -250,6 +278,10 @@ KILN_OP(hardtanh) = {
     .lower = [](Element& e) -> Results {
       return {ClampAbove(ClampBelow(Operand(e, 0), RoundedNumber(e, 1)), RoundedNumber(e, 2)).id()};
     },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.hardtanh_backward(d[0], c.value(0), c.arg(1), c.arg(2))};
+    },
     .ref = [](const RefArgs& x) { return std::isnan(x[0]) ? x[0] : std::fmin(std::fmax(x[0], x[1]), x[2]); },
     .samples = {{-5, 5}, {-9, 9, false, "min_val=0, max_val=6"}, {-1, 1, true}},
 };
@@ -263,6 +295,10 @@ KILN_OP(threshold) = {
     .lower = [](Element& e) -> Results {
       const Expr x = Operand(e, 0);
       return {(x <= NumberAs(e, 1, e.compute())).Select(NumberAs(e, 2, e.compute()), x).id()};
+    },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.threshold_backward(d[0], c.value(0), c.arg(1))};
     },
     .ref = [](const RefArgs& x) { return x[0] <= x[1] ? x[2] : x[0]; },
     .samples = {{-5, 5, false, "threshold=1, value=-2"}, {-1, 1, true, "threshold=0, value=3"}},

@@ -9,6 +9,7 @@
 #include "compiler/ops/promote.h"
 #include "compiler/ops/registry.h"
 #include "compiler/ops/shape_rules.h"
+#include "compiler/ops/vjp_rules.h"
 
 namespace kiln {
 namespace {
@@ -87,6 +88,10 @@ KILN_OP(threshold_backward) = {
       OpBuilder b(g);
       return {b.where(b.le(call.value(1), call.Number(2)), 0.0, call.value(0))};
     },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.threshold_backward(d[0], c.value(1), c.arg(2)), kNoValue};
+    },
     .ref = [](const RefArgs& x) { return x[1] <= x[2] ? 0 : x[0]; },
     .samples = {{-5, 5, false, "threshold=0"}, {-1, 1, true, "threshold=0"}},
 };
@@ -98,6 +103,24 @@ KILN_OP(gelu_backward) = {
     .dtypes = kFloats,
     .shape = ElementwiseShape,
     .lower = LowerGeluBackward,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      const ValueId x = c.value(1), square = b.mul(x, x);
+      ValueId slope = kNoValue;  // of gelu's derivative
+      if (c.String(2) == "tanh") {
+        constexpr double kBeta = M_SQRT2 * M_2_SQRTPI / 2, kCubic = 0.044715;
+        const ValueId inner = b.mul(b.mul(x, b.add(b.mul(square, kCubic), 1.0)), kBeta);
+        const ValueId inner1 = b.mul(b.add(b.mul(square, 3 * kCubic), 1.0), kBeta),
+                      inner2 = b.mul(x, 6 * kCubic * kBeta);
+        const ValueId t = b.tanh(inner);
+        const ValueId bend = b.sub(inner2, b.mul(b.mul(t, 2.0), b.mul(inner1, inner1)));
+        slope = b.mul(b.rsub(b.mul(t, t), 1.0), b.add(inner1, b.mul(b.mul(x, 0.5), bend)));
+      } else {
+        const ValueId density = b.mul(b.exp(b.mul(square, -0.5)), M_SQRT1_2 * M_2_SQRTPI / 2);
+        slope = b.mul(density, b.rsub(square, 2.0));
+      }
+      return {b.gelu_backward(d[0], x, c.arg(2)), b.mul(b.mul(d[0], c.value(0)), slope)};
+    },
     .ref = RefGeluBackward,
     .samples = {{-5, 5}, {-5, 5, false, "approximate='tanh'"}},
     .budget = {.ulp = 8, .floor = 5},
@@ -113,6 +136,13 @@ KILN_OP(silu_backward) = {
     .lower = [](Element& e) -> Results {
       const Expr g = Operand(e, 0), x = Operand(e, 1), sigmoid = 1.0 / (1.0 + Exp(-x));
       return {(g * sigmoid * Fma(x, 1.0 - sigmoid, x.Const(1))).id()};
+    },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      const ValueId s = b.sigmoid(c.value(1)), rest = b.rsub(s, 1.0);
+      const ValueId bend = b.add(b.mul(c.value(1), b.sub(rest, s)), 2.0);
+      const ValueId slope = b.mul(b.mul(s, rest), bend);
+      return {b.silu_backward(d[0], c.value(1)), b.mul(b.mul(d[0], c.value(0)), slope)};
     },
     .ref =
         [](const RefArgs& x) {
@@ -134,6 +164,11 @@ KILN_OP(tanh_backward) = {
       const Expr g = Operand(e, 0), y = Operand(e, 1);
       return {(g * Fma(-y, y, y.Const(1))).id()};
     },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      const ValueId slope = b.mul(c.value(1), -2.0);
+      return {b.tanh_backward(d[0], c.value(1)), b.mul(b.mul(d[0], c.value(0)), slope)};
+    },
     .ref = [](const RefArgs& x) { return x[0] * (1 - x[1] * x[1]); },
     .samples = {{-1, 1}},
     .budget = {.ulp = 2, .floor = 1},
@@ -146,6 +181,11 @@ KILN_OP(sigmoid_backward) = {
     .dtypes = kFloats,
     .shape = ElementwiseShape,
     .lower = LowerSigmoidBackward,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      const ValueId slope = b.rsub(b.mul(c.value(1), 2.0), 1.0);
+      return {b.sigmoid_backward(d[0], c.value(1)), b.mul(b.mul(d[0], c.value(0)), slope)};
+    },
     .ref = [](const RefArgs& x) { return x[0] * (1 - x[1]) * x[1]; },
     .samples = {{0, 1}},
     .budget = {.ulp = 3, .result_ulp = 2},
@@ -166,6 +206,10 @@ KILN_OP(leaky_relu_backward) = {
       if (!ReadsAlike(call)) return {};
       OpBuilder b(g);
       return {b.where(b.gt(call.value(1), 0.0), call.value(0), b.mul(call.value(0), call.Number(2)))};
+    },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.leaky_relu_backward(d[0], c.value(1), c.arg(2), c.arg(3)), kNoValue};
     },
     .ref = [](const RefArgs& x) { return x[1] > 0 ? x[0] : x[0] * x[2]; },
     .samples = {{-5, 5, false, "negative_slope=0.25, self_is_result=False"}},
@@ -258,6 +302,12 @@ KILN_OP(hardswish_backward) = {
       const Expr inside = (x < 3.0).Select(g * (x / 3.0 + 0.5), g);
       return {(x <= -3.0).Select(g.Const(0), inside).id()};
     },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      const ValueId x = c.value(1), bent = b.logical_and(b.gt(x, -3.0), b.lt(x, 3.0));
+      const ValueId slope = b.where(bent, b.div(b.mul(d[0], c.value(0)), 3.0), 0.0);
+      return {b.hardswish_backward(d[0], x), slope};
+    },
     .ref = [](const RefArgs& x) { return x[1] <= -3 ? 0
                                          : x[1] < 3 ? x[0] * (x[1] / 3 + 0.5)
                                                     : x[0]; },
@@ -274,6 +324,10 @@ KILN_OP(hardsigmoid_backward) = {
     .lower = [](Element& e) -> Results {
       const Expr g = Operand(e, 0), x = Operand(e, 1);
       return {((x > -3.0) & (x < 3.0)).Select(g * (1.0 / 6), g.Const(0)).id()};
+    },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.hardsigmoid_backward(d[0], c.value(1)), kNoValue};
     },
     .ref = [](const RefArgs& x) { return x[1] > -3 && x[1] < 3 ? x[0] / 6 : 0; },
     .samples = {{-5, 5}},
@@ -298,6 +352,10 @@ KILN_OP(hardtanh_backward) = {
       const ValueId inside = b.logical_and(b.gt(call.value(1), call.Number(2)), b.lt(call.value(1), call.Number(3)));
       return {b.where(inside, call.value(0), 0.0)};
     },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.hardtanh_backward(d[0], c.value(1), c.arg(2), c.arg(3)), kNoValue};
+    },
     .ref = [](const RefArgs& x) { return x[1] > x[2] && x[1] < x[3] ? x[0] : 0; },
     .samples = {{-5, 5, false, "min_val=-1, max_val=2"}, {-1, 1, true, "min_val=-1, max_val=2"}},
 };
@@ -314,6 +372,10 @@ KILN_OP(native_dropout_backward) = {
       return types;
     },
     .lower = [](Element& e) -> Results { return {(Operand(e, 0) * Operand(e, 1) * NumberAs(e, 2, e.compute())).id()}; },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.native_dropout_backward(d[0], c.value(1), c.arg(2)), kNoValue};
+    },
     .ref = [](const RefArgs& x) { return x[0] * x[1] * x[2]; },
     .samples = {{-5, 5, false, "scale=2"}},
     .budget = {.ulp = 2},

@@ -87,6 +87,12 @@ KILN_OP(rsub) = {
     .supports = Known<2>,
     .shape = ElementwiseShape,
     .lower = [](Element& e) -> Results { return {AddScaled(e, Operand(e, 1), Operand(e, 0), 2, -1).id()}; },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      Grads grads = {SumToOperand(b, b.neg(b.mul(d[0], c.arg(2))), c.type(0))};
+      if (c.is_tensor(1)) grads.push_back(SumToOperand(b, d[0], c.type(1)));
+      return grads;
+    },
     .ref = [](const RefArgs& x) { return std::fma(-x[2], x[0], x[1]); },
     .samples = {{-10, 10}, {-10, 10, false, "alpha=3"}, {-1, 1, true}},
 };
@@ -139,6 +145,7 @@ KILN_OP(floor_divide) = {
     .supports = [](const Call& call) { return IsNonzeroIntegerDivisor(call, 1); },
     .shape = ElementwiseShape,
     .lower = [](Element& e) -> Results { return {FloorDivide(Operand(e, 0), Operand(e, 1)).id()}; },
+    .no_grad = "zero almost everywhere",
     .ref = [](const RefArgs& x) { return std::floor(x[0] / x[1]); },
     .samples = {{-100, 100, false, "other=7"}, {-100, 100, false, "other=-3"}},
 };
@@ -154,6 +161,7 @@ KILN_OP(remainder) = {
       const Expr x = Operand(e, 0), y = Operand(e, 1);
       return {(x - FloorDivide(x, y) * y).id()};
     },
+    .no_grad = "integers have none",
     .ref = [](const RefArgs& x) { return x[0] - std::floor(x[0] / x[1]) * x[1]; },
     .samples = {{-100, 100, false, "other=7"}, {-100, 100, false, "other=-3"}},
 };
@@ -208,6 +216,10 @@ KILN_OP(abs) = {
     .dtypes = kNumbers,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kAbs>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.mul(d[0], b.sign(c.value(0)))};
+    },
     .ref = [](const RefArgs& x) { return std::fabs(x[0]); },
     .samples = {{-10, 10}, {-1, 1, true}},
 };
@@ -237,6 +249,12 @@ KILN_OP(addcmul) = {
       const Expr self = Operand(e, 0), t1 = NumberAs(e, 3, e.compute()) * Operand(e, 1), t2 = Operand(e, 2);
       return {IsFloat(e.compute()) ? Fma(t1, t2, self).id() : (self + t1 * t2).id()};
     },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      const ValueId scaled = b.mul(d[0], c.arg(3));
+      return {SumToOperand(b, d[0], c.type(0)), SumToOperand(b, b.mul(scaled, c.value(2)), c.type(1)),
+              SumToOperand(b, b.mul(scaled, c.value(1)), c.type(2))};
+    },
     .ref = [](const RefArgs& x) { return x[0] + x[3] * x[1] * x[2]; },
     .samples = {{-5, 5}, {-5, 5, false, "value=3"}},
     .budget = {.ulp = 2, .floor = 75},
@@ -250,6 +268,13 @@ KILN_OP(addcdiv) = {
     .shape = ElementwiseShape,
     .lower = [](Element& e) -> Results {
       return {(Operand(e, 0) + NumberAs(e, 3, e.compute()) * Operand(e, 1) / Operand(e, 2)).id()};
+    },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      const ValueId by = b.div(b.mul(d[0], c.arg(3)), c.value(2));
+      const ValueId ratio = b.div(c.value(1), c.value(2));
+      return {SumToOperand(b, d[0], c.type(0)), SumToOperand(b, by, c.type(1)),
+              SumToOperand(b, b.neg(b.mul(by, ratio)), c.type(2))};
     },
     .ref = [](const RefArgs& x) { return x[0] + x[3] * x[1] / x[2]; },
     .samples = {{1, 5}, {1, 5, false, "value=-0.3"}},
@@ -272,6 +297,13 @@ KILN_OP(lerp) = {
       const Expr from_self = Fma(weight, span, self), from_end = Fma(-span, 1.0 - weight, end);
       if (!tensor) return {std::fabs(Parameter(e, 2)) < 0.5 ? from_self.id() : from_end.id()};
       return {(Abs(weight) < 0.5).Select(from_self, from_end).id()};
+    },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      const ValueId end = b.mul(d[0], c.arg(2));
+      Grads grads = {SumToOperand(b, b.sub(d[0], end), c.type(0)), SumToOperand(b, end, c.type(1))};
+      if (c.is_tensor(2)) grads.push_back(SumToOperand(b, b.mul(d[0], b.sub(c.value(1), c.value(0))), c.type(2)));
+      return grads;
     },
     .ref = [](const RefArgs& x) { return x[0] + x[2] * (x[1] - x[0]); },
     .samples = {{-5, 5, false, "weight=0.25"}, {-5, 5, false, "weight=0.75"}, {0, 1}},

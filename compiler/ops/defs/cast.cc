@@ -67,9 +67,7 @@ KILN_OP(clone) = {
       return TypeList{std::move(type)};
     },
     .lower = LowerConvert,
-    .vjp = [](GraphBuilder&, const Call&, std::span<const ValueId> d) -> Grads {
-      return {d[0]};
-    },
+    .vjp = [](GraphBuilder&, const Call&, std::span<const ValueId> d) -> Grads { return {d[0]}; },
     .ref = RefConvert,
     .samples = {{-10, 10}, {-1, 1, true}},
 };
@@ -93,6 +91,10 @@ KILN_OP(copy) = {
     .supports = [](const Call& call) { return call.type(1).device == call.type(0).device; },
     .shape = LikeArg<0>,
     .lower = [](Element& e) -> Results { return {e[1]}; },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {kNoValue, SumToOperand(b, d[0], c.type(1))};
+    },
     .ref = [](const RefArgs& x) { return x[1]; },
     .samples = {{-10, 10}},
 };

@@ -268,6 +268,12 @@ KILN_OP(masked_fill) = {
       return TypeList{ContiguousType(call.syms(), self.dtype, self.device, *std::move(sizes))};
     },
     .lower = [](Element& e) -> Results { return {Condition(e, 1).Select(Operand(e, 2), Operand(e, 0)).id()}; },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      Grads grads = {SumToOperand(b, b.where(c.value(1), 0.0, d[0]), c.type(0)), kNoValue};
+      if (c.is_tensor(2)) grads.push_back(SumToOperand(b, b.where(c.value(1), d[0], 0.0), c.type(2)));
+      return grads;
+    },
     .ref = [](const RefArgs& x) { return x[1] != 0 ? x[2] : x[0]; },
     .samples = {{-1, 1, false, "value=7"}, {-1, 1, true, "value=2"}},
 };
@@ -278,6 +284,17 @@ KILN_OP(maximum) = {
     .promote = Promote::kDefault,
     .shape = ElementwiseShape,
     .lower = [](Element& e) -> Results { return {Larger(Operand(e, 0), Operand(e, 1)).id()}; },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {SumToOperand(b,
+                           b.where(b.eq(c.value(0), c.value(1)), b.mul(d[0], 0.5),
+                                   b.where(b.gt(c.value(0), c.value(1)), d[0], 0.0)),
+                           c.type(0)),
+              SumToOperand(b,
+                           b.where(b.eq(c.value(0), c.value(1)), b.mul(d[0], 0.5),
+                                   b.where(b.gt(c.value(1), c.value(0)), d[0], 0.0)),
+                           c.type(1))};
+    },
     .ref = [](const RefArgs& x) { return RefMax(x[0], x[1]); },
     .samples = {{-10, 10}, {-1, 1, true}},
 };
@@ -288,6 +305,17 @@ KILN_OP(minimum) = {
     .promote = Promote::kDefault,
     .shape = ElementwiseShape,
     .lower = [](Element& e) -> Results { return {Smaller(Operand(e, 0), Operand(e, 1)).id()}; },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {SumToOperand(b,
+                           b.where(b.eq(c.value(0), c.value(1)), b.mul(d[0], 0.5),
+                                   b.where(b.lt(c.value(0), c.value(1)), d[0], 0.0)),
+                           c.type(0)),
+              SumToOperand(b,
+                           b.where(b.eq(c.value(0), c.value(1)), b.mul(d[0], 0.5),
+                                   b.where(b.lt(c.value(1), c.value(0)), d[0], 0.0)),
+                           c.type(1))};
+    },
     .ref = [](const RefArgs& x) { return RefMin(x[0], x[1]); },
     .samples = {{-10, 10}, {-1, 1, true}},
 };
@@ -318,6 +346,12 @@ KILN_OP(clamp_min) = {
     .supports = Known<1>,
     .shape = ElementwiseShape,
     .lower = [](Element& e) -> Results { return {AtLeast(e, Operand(e, 0), 1).id()}; },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      Grads grads = {SumToOperand(b, b.where(b.ge(c.value(0), c.arg(1)), d[0], 0.0), c.type(0))};
+      if (c.is_tensor(1)) grads.push_back(SumToOperand(b, b.where(b.lt(c.value(0), c.value(1)), d[0], 0.0), c.type(1)));
+      return grads;
+    },
     .ref = [](const RefArgs& x) { return RefMax(x[0], x[1]); },
     .samples = {{-10, 10, false, "min=3"}, {-10, 10}, {-1, 1, true}},
 };
@@ -330,6 +364,12 @@ KILN_OP(clamp_max) = {
     .supports = Known<1>,
     .shape = ElementwiseShape,
     .lower = [](Element& e) -> Results { return {AtMost(e, Operand(e, 0), 1).id()}; },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      Grads grads = {SumToOperand(b, b.where(b.le(c.value(0), c.arg(1)), d[0], 0.0), c.type(0))};
+      if (c.is_tensor(1)) grads.push_back(SumToOperand(b, b.where(b.gt(c.value(0), c.value(1)), d[0], 0.0), c.type(1)));
+      return grads;
+    },
     .ref = [](const RefArgs& x) { return RefMin(x[0], x[1]); },
     .samples = {{-10, 10, false, "max=3"}, {-10, 10}, {-1, 1, true}},
 };

@@ -76,6 +76,10 @@ KILN_OP(log1p) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = [](Element& e) -> Results { return {Log1p(Operand(e, 0)).id()}; },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.div(d[0], b.add(c.value(0), 1.0))};
+    },
     .ref = [](const RefArgs& x) { return std::log1p(x[0]); },
     .samples = {{-1, 2}, {-1e-3, 1e-3}, {0, 1e6}, {-1, 1, true}},
     .budget = {.ulp = 4},
@@ -87,6 +91,10 @@ KILN_OP(expm1) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = [](Element& e) -> Results { return {Expm1(Operand(e, 0)).id()}; },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.mul(d[0], b.add(ResultOf(c), 1.0))};
+    },
     .ref = [](const RefArgs& x) { return std::expm1(x[0]); },
     .samples = {{-2, 2}, {-1e-3, 1e-3}, {-120, 80}, {-1, 1, true}},
     .budget = {.ulp = 6},
@@ -137,6 +145,10 @@ KILN_OP(pow_scalar) = {
       if (IsFloat(e.compute())) return {PowFloat(e, x, Parameter(e, 1)).id()};
       return {PowInt(x, static_cast<uint64_t>(e.call().ConstInt(1))).id()};
     },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.mul(d[0], b.mul(b.pow_scalar(c.value(0), c.Number(1) - 1), c.Number(1)))};
+    },
     .ref = [](const RefArgs& x) { return std::pow(x[0], x[1]); },
     .samples = {{-4, 4, false, "exponent=2"},
                 {-4, 4, false, "exponent=3"},
@@ -158,6 +170,14 @@ KILN_OP(pow) = {
     .dtypes = kFloats,
     .shape = ElementwiseShape,
     .lower = Binary<loop::Op::kPow>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      const ValueId grown = b.mul(d[0], ResultOf(c));
+      if (!c.is_tensor(0)) return {b.mul(grown, std::log(c.Number(0)))};
+      const ValueId slope = b.mul(c.value(1), b.pow(c.value(0), b.sub(c.value(1), 1.0)));
+      return {SumToOperand(b, b.mul(d[0], slope), c.type(0)),
+              SumToOperand(b, b.mul(grown, b.log(c.value(0))), c.type(1))};
+    },
     .ref = [](const RefArgs& x) { return std::pow(x[0], x[1]); },
     .samples = {{0, 8}, {-1, 1, true}},
     .budget = {.ulp = 4},
@@ -199,6 +219,10 @@ KILN_OP(erf) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kErf>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.mul(d[0], b.mul(b.exp(b.neg(b.mul(c.value(0), c.value(0)))), M_2_SQRTPI))};
+    },
     .ref = [](const RefArgs& x) { return std::erf(x[0]); },
     .samples = {{-5, 5}, {-1, 1, true}},
     .budget = {.ulp = 2},
@@ -210,6 +234,10 @@ KILN_OP(exp2) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kExp2>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.mul(d[0], b.mul(ResultOf(c), M_LN2))};
+    },
     .ref = [](const RefArgs& x) { return std::exp2(x[0]); },
     .samples = {{-20, 20}, {-160, 160}, {-1, 1, true}},
     .budget = {.ulp = 2},
@@ -221,6 +249,10 @@ KILN_OP(log2) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kLog2>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.div(d[0], b.mul(c.value(0), M_LN2))};
+    },
     .ref = [](const RefArgs& x) { return std::log2(x[0]); },
     .samples = {{0, 2}, {0, 1e6}, {-1, 1, true}},
     .budget = {.ulp = 2},
@@ -232,6 +264,10 @@ KILN_OP(log10) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kLog10>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.div(d[0], b.mul(c.value(0), M_LN10))};
+    },
     .ref = [](const RefArgs& x) { return std::log10(x[0]); },
     .samples = {{0, 2}, {0, 1e6}, {-1, 1, true}},
     .budget = {.ulp = 2},

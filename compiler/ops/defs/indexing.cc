@@ -110,6 +110,11 @@ KILN_OP(index_select) = {
       const Sym at = CheckedIndex(e, IndexOperand(e, 2, where), e.call().type(0).sizes[dim], /*wrap=*/false);
       return {e.At(0, WithDim(e.index(), dim, at))};
     },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      const ValueId zeros = b.full(c.type(0).sizes, 0.0, c.type(0).dtype);
+      return {b.index_add(zeros, c.arg(1), c.value(2), d[0]), kNoValue};
+    },
 };
 
 KILN_OP(gather) = {

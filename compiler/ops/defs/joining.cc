@@ -313,6 +313,13 @@ KILN_OP(stack) = {
     .promote = Promote::kDefault,
     .shape = StackShape,
     .lower = LowerStack,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      Grads grads;
+      for (size_t i = 0; i < c.Values(0).size(); ++i)
+        grads.push_back(b.select(d[0], c.arg(1), static_cast<int64_t>(i)));
+      return grads;
+    },
 };
 
 KILN_OP(constant_pad_nd) = {
@@ -337,6 +344,10 @@ KILN_OP(slice_backward) = {
     .promote = Promote::kResult,
     .shape = InputSizesShape,
     .lower = LowerSliceBackward,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.slice(d[0], c.arg(2), c.arg(3), c.arg(4), c.arg(5))};
+    },
 };
 
 KILN_OP(select_backward) = {
@@ -351,6 +362,10 @@ KILN_OP(select_backward) = {
           IndexExpr(e, e.index()[dim]) == IndexExpr(e, WrapIndex(call.syms(), call.Int(3), call.result().sizes[dim]));
       return {e.At(0, WithoutDim(e.index(), dim), 0, here.id())};
     },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.select(d[0], c.arg(2), c.arg(3))};
+    },
 };
 
 KILN_OP(slice_scatter) = {
@@ -361,6 +376,12 @@ KILN_OP(slice_scatter) = {
     .promote = Promote::kResult,
     .shape = LikeArg<0>,
     .lower = LowerSliceScatter,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      const ValueId zeros = b.full(c.type(1).sizes, 0.0, c.type(1).dtype);
+      return {b.slice_scatter(d[0], zeros, c.arg(2), c.arg(3), c.arg(4), c.arg(5)),
+              b.slice(d[0], c.arg(2), c.arg(3), c.arg(4), c.arg(5))};
+    },
 };
 
 KILN_OP(select_scatter) = {
@@ -375,6 +396,11 @@ KILN_OP(select_scatter) = {
           IndexExpr(e, e.index()[dim]) == IndexExpr(e, WrapIndex(call.syms(), call.Int(3), call.result().sizes[dim]));
       const Expr element(e.b(), e.At(1, WithoutDim(e.index(), dim), 0, here.id()));
       return {here.Select(element, Operand(e, 0)).id()};
+    },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      const ValueId zeros = b.full(c.type(1).sizes, 0.0, c.type(1).dtype);
+      return {b.select_scatter(d[0], zeros, c.arg(2), c.arg(3)), b.select(d[0], c.arg(2), c.arg(3))};
     },
 };
 
@@ -392,6 +418,10 @@ KILN_OP(flip) = {
     .promote = Promote::kResult,
     .shape = LikeArg<0>,
     .lower = LowerFlip,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.flip(d[0], c.arg(1))};
+    },
 };
 
 KILN_OP(roll) = {
@@ -401,6 +431,12 @@ KILN_OP(roll) = {
     .supports = SupportsRoll,
     .shape = LikeArg<0>,
     .lower = LowerRoll,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      std::vector<Sym> back;
+      for (const Sym shift : c.Ints(1)) back.push_back(b.syms().Sub(b.syms().Const(0), shift));
+      return {b.roll(d[0], back, c.arg(2))};
+    },
 };
 
 }  // namespace kiln

@@ -10,6 +10,7 @@
 #include "compiler/ops/op_builder.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/shape_rules.h"
+#include "compiler/ops/vjp_rules.h"
 
 namespace kiln {
 namespace {
@@ -133,6 +134,21 @@ Results LowerAveragePoolBackward(Element& e) {
   return {sum->id()};
 }
 
+// Channels become pixels of blocks of r by r, or blocks become channels.
+template <bool kUp>
+absl::StatusOr<TypeList> PixelShape(const Call& call) {
+  SymContext& syms = call.syms();
+  const Sym r = syms.Const(call.ConstInt(1)), area = syms.Mul(r, r);
+  std::vector<Sym> sizes = call.type(0).sizes;
+  if (call.ConstInt(1) <= 0 || sizes.size() < 3) {
+    return absl::InvalidArgumentError("a factor above 0 and a tensor of 3 dims or more, please");
+  }
+  const std::span<Sym> last = std::span(sizes).last(3);
+  last[0] = kUp ? syms.FloorDiv(last[0], area) : syms.Mul(last[0], area);
+  for (Sym& size : last.last(2)) size = kUp ? syms.Mul(size, r) : syms.FloorDiv(size, r);
+  return TypeList{ContiguousType(syms, call.type(0).dtype, call.type(0).device, std::move(sizes))};
+}
+
 bool HasFactor(const Call& call) { return call.ConstInt(1) > 0 && call.type(0).rank() >= 3; }
 
 }  // namespace
@@ -147,6 +163,10 @@ KILN_OP(avg_pool2d) = {
     .supports = [](const Call& call) { return AreWindows(call, 0, 1); },
     .shape = AsImported,
     .lower = LowerAveragePool,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.avg_pool2d_backward(d[0], c.value(0), c.arg(1), c.arg(2), c.arg(3), c.arg(4), c.arg(5), c.arg(6))};
+    },
 };
 
 KILN_OP(avg_pool2d_backward) = {
@@ -157,7 +177,7 @@ KILN_OP(avg_pool2d_backward) = {
     .promote = Promote::kDefault,
     .dtypes = kFloats,
     .supports = [](const Call& call) { return AreWindows(call, 1, 2); },
-    .shape = AsImported,
+    .shape = LikeArg<1>,
     .lower = LowerAveragePoolBackward,
 };
 
@@ -167,7 +187,7 @@ KILN_OP(pixel_shuffle) = {
     .torch = {"aten.pixel_shuffle.default"},
     .promote = Promote::kDefault,
     .supports = HasFactor,
-    .shape = AsImported,
+    .shape = PixelShape<true>,
     .lower = [](Element& e) -> Results {
       SymContext& syms = e.call().syms();
       const size_t rank = e.index().size();
@@ -176,6 +196,10 @@ KILN_OP(pixel_shuffle) = {
       at[rank - 3] = syms.Add(syms.Mul(syms.Add(syms.Mul(at[rank - 3], r), syms.Mod(y, r)), r), syms.Mod(x, r));
       return {e.At(0, at)};
     },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.pixel_unshuffle(d[0], c.arg(1))};
+    },
 };
 
 KILN_OP(pixel_unshuffle) = {
@@ -183,7 +207,7 @@ KILN_OP(pixel_unshuffle) = {
     .torch = {"aten.pixel_unshuffle.default"},
     .promote = Promote::kDefault,
     .supports = HasFactor,
-    .shape = AsImported,
+    .shape = PixelShape<false>,
     .lower = [](Element& e) -> Results {
       SymContext& syms = e.call().syms();
       const size_t rank = e.index().size();
@@ -193,6 +217,10 @@ KILN_OP(pixel_unshuffle) = {
                                      syms.Add(syms.Mul(e.index()[rank - 1], r), j));
       at[rank - 3] = syms.FloorDiv(channel, syms.Mul(r, r));
       return {e.At(0, at)};
+    },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.pixel_shuffle(d[0], c.arg(1))};
     },
 };
 
@@ -233,6 +261,7 @@ KILN_OP(max_pool2d_with_indices_backward) = {
       const ValueId sum = b.scatter_add(zeros, 1, index, b.view(call.value(0), std::vector<Sym>{rows, maxima}));
       return {b.view(sum, result.sizes)};
     },
+    .no_grad = "the framework's own kernel, and so is its derivative",
 };
 
 }  // namespace kiln

@@ -12,6 +12,7 @@
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/shape_rules.h"
 #include "compiler/ops/view_rules.h"
+#include "compiler/ops/vjp_rules.h"
 
 namespace kiln {
 namespace {
@@ -150,6 +151,12 @@ KILN_OP(embedding_dense_backward) = {
       };
       return spec;
     },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      const ValueId rows = b.embedding(d[0], c.value(1));
+      const ValueId read = b.unsqueeze(b.ne(c.value(1), c.arg(3)), -1);
+      return {b.where(read, rows, 0.0), kNoValue};
+    },
 };
 
 KILN_OP(index_put) = {
@@ -181,6 +188,10 @@ KILN_OP(scatter_add) = {
     .shape = LikeSelf,
     .lower = Self,
     .order = [](const Call& call) { return Scatter(call, Sum); },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {d[0], kNoValue, b.gather(d[0], c.arg(1), c.value(2))};
+    },
 };
 
 KILN_OP(scatter_reduce) = {
@@ -205,6 +216,10 @@ KILN_OP(index_add) = {
     .shape = LikeSelf,
     .lower = Self,
     .order = [](const Call& call) { return AlongIndex(call, Sum, /*wrap=*/false); },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {d[0], kNoValue, b.index_select(d[0], c.arg(1), c.value(2))};
+    },
 };
 
 KILN_OP(index_copy) = {

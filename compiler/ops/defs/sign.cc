@@ -6,6 +6,7 @@
 #include "compiler/ops/lower_rules.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/shape_rules.h"
+#include "compiler/ops/vjp_rules.h"
 
 namespace kiln {
 namespace {
@@ -85,6 +86,7 @@ KILN_OP(frac) = {
       const Expr x = Operand(e, 0);
       return {(x - x.Apply(loop::Op::kTrunc)).id()};
     },
+    .vjp = [](GraphBuilder&, const Call&, std::span<const ValueId> d) -> Grads { return {d[0]}; },
     .ref = [](const RefArgs& x) { return x[0] - std::trunc(x[0]); },
     .samples = {{-10, 10}, {-1, 1, true}},
 };

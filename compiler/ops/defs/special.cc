@@ -8,6 +8,7 @@
 #include "compiler/ops/lower_rules.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/shape_rules.h"
+#include "compiler/ops/vjp_rules.h"
 
 namespace kiln {
 
@@ -30,6 +31,10 @@ KILN_OP(erfc) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kErfc>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.mul(d[0], b.mul(b.exp(b.neg(b.mul(c.value(0), c.value(0)))), -M_2_SQRTPI))};
+    },
     .ref = [](const RefArgs& x) { return std::erfc(x[0]); },
     .samples = {{-5, 5}, {-1, 1, true}},
     .budget = {.ulp = 2},
@@ -41,6 +46,10 @@ KILN_OP(erfinv) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kErfinv>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.mul(d[0], b.mul(b.exp(b.mul(ResultOf(c), ResultOf(c))), 1 / M_2_SQRTPI))};
+    },
     .ref = [](const RefArgs& x) { return static_cast<double>(loop::ErfInv(x[0])); },
     .samples = {{-1, 1}, {-1, 1, true}},
     .budget = {.ulp = 3},
@@ -52,6 +61,10 @@ KILN_OP(lgamma) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kLgamma>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.mul(d[0], b.digamma(c.value(0)))};
+    },
     .ref = [](const RefArgs& x) { return static_cast<double>(std::lgamma(static_cast<long double>(x[0]))); },
     .samples = {{0, 3}, {0, 1000}, {-20, 20}, {-1, 1, true}},
     .budget = {.ulp = 3, .floor = 4},
@@ -63,6 +76,7 @@ KILN_OP(digamma) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kDigamma>,
+    .no_grad = "trigamma, its derivative, has no record",
     .ref = [](const RefArgs& x) { return static_cast<double>(loop::Digamma(x[0])); },
     .samples = {{0, 3}, {0, 1000}, {-20, 20}, {-1, 1, true}},
     .budget = {.ulp = 3, .floor = 32},
@@ -111,6 +125,10 @@ KILN_OP(special_entr) = {
       const Expr inside = (x == 0.0).Select(x.Const(0), outside);
       return {(x != x).Select(x, (x > 0.0).Select(-x * Log(x), inside)).id()};
     },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.mul(d[0], b.sub(b.neg(b.log(c.value(0))), 1.0))};
+    },
     .ref = [](const RefArgs& x) { return x[0] < 0    ? -INFINITY
                                          : x[0] == 0 ? 0
                                                      : -x[0] * std::log(x[0]); },
@@ -128,6 +146,11 @@ KILN_OP(logaddexp) = {
       const Expr x = Operand(e, 0), y = Operand(e, 1);
       return {AddInLogarithms(x, y, Log1p(Exp(-Abs(x - y)))).id()};
     },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {SumToOperand(b, b.mul(d[0], b.exp(b.sub(c.value(0), ResultOf(c)))), c.type(0)),
+              SumToOperand(b, b.mul(d[0], b.exp(b.sub(c.value(1), ResultOf(c)))), c.type(1))};
+    },
     .ref = [](const RefArgs& x) { return std::log(std::exp(x[0]) + std::exp(x[1])); },
     .samples = {{-10, 10}},
     .budget = {.ulp = 4, .floor = 1},
@@ -142,6 +165,11 @@ KILN_OP(logaddexp2) = {
     .lower = [](Element& e) -> Results {
       const Expr x = Operand(e, 0), y = Operand(e, 1), power = (-Abs(x - y)).Apply(loop::Op::kExp2);
       return {AddInLogarithms(x, y, Log1p(power) * std::numbers::log2e).id()};
+    },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {SumToOperand(b, b.mul(d[0], b.exp2(b.sub(c.value(0), ResultOf(c)))), c.type(0)),
+              SumToOperand(b, b.mul(d[0], b.exp2(b.sub(c.value(1), ResultOf(c)))), c.type(1))};
     },
     .ref = [](const RefArgs& x) { return std::log2(std::exp2(x[0]) + std::exp2(x[1])); },
     .samples = {{-10, 10}},
@@ -202,6 +230,13 @@ KILN_OP(fmod) = {
         },
     .shape = ElementwiseShape,
     .lower = Binary<loop::Op::kRem>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      Grads grads = {SumToOperand(b, d[0], c.type(0))};
+      if (c.is_tensor(1))
+        grads.push_back(SumToOperand(b, b.neg(b.mul(d[0], b.trunc(b.div(c.value(0), c.arg(1))))), c.type(1)));
+      return grads;
+    },
     .ref = [](const RefArgs& x) { return std::fmod(x[0], x[1]); },
     .samples = {{-10, 10}, {-100, 100, false, "other=7"}, {-100, 100, false, "other=-3"}, {-1, 1, true}},
 };

@@ -4,6 +4,7 @@
 #include "compiler/ops/lower_rules.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/shape_rules.h"
+#include "compiler/ops/vjp_rules.h"
 
 namespace kiln {
 
@@ -13,6 +14,10 @@ KILN_OP(tan) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kTan>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.mul(d[0], b.add(b.mul(ResultOf(c), ResultOf(c)), 1.0))};
+    },
     .ref = [](const RefArgs& x) { return std::tan(x[0]); },
     .samples = {{-10, 10}, {-1000, 1000}, {-1, 1, true}},
     .budget = {.ulp = 2},
@@ -24,6 +29,10 @@ KILN_OP(asin) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kAsin>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.mul(d[0], b.rsqrt(b.rsub(b.mul(c.value(0), c.value(0)), 1.0)))};
+    },
     .ref = [](const RefArgs& x) { return std::asin(x[0]); },
     .samples = {{-1, 1}, {-1, 1, true}},
     .budget = {.ulp = 2},
@@ -35,6 +44,10 @@ KILN_OP(acos) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kAcos>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.neg(b.mul(d[0], b.rsqrt(b.rsub(b.mul(c.value(0), c.value(0)), 1.0))))};
+    },
     .ref = [](const RefArgs& x) { return std::acos(x[0]); },
     .samples = {{-1, 1}, {-1, 1, true}},
     .budget = {.ulp = 2},
@@ -46,6 +59,10 @@ KILN_OP(atan) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kAtan>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.div(d[0], b.add(b.mul(c.value(0), c.value(0)), 1.0))};
+    },
     .ref = [](const RefArgs& x) { return std::atan(x[0]); },
     .samples = {{-3, 3}, {-1000, 1000}, {-1, 1, true}},
     .budget = {.ulp = 2},
@@ -57,6 +74,17 @@ KILN_OP(atan2) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Binary<loop::Op::kAtan2>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {
+          SumToOperand(
+              b, b.div(b.mul(d[0], c.value(1)), b.add(b.mul(c.value(0), c.value(0)), b.mul(c.value(1), c.value(1)))),
+              c.type(0)),
+          SumToOperand(b,
+                       b.neg(b.div(b.mul(d[0], c.value(0)),
+                                   b.add(b.mul(c.value(0), c.value(0)), b.mul(c.value(1), c.value(1))))),
+                       c.type(1))};
+    },
     .ref = [](const RefArgs& x) { return std::atan2(x[0], x[1]); },
     .samples = {{-10, 10}, {-1, 1, true}},
     .budget = {.ulp = 2},
@@ -68,6 +96,10 @@ KILN_OP(sinh) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kSinh>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.mul(d[0], b.cosh(c.value(0)))};
+    },
     .ref = [](const RefArgs& x) { return std::sinh(x[0]); },
     .samples = {{-10, 10}, {-0.5, 0.5}, {-1, 1, true}},
     .budget = {.ulp = 2},
@@ -79,6 +111,10 @@ KILN_OP(cosh) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kCosh>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.mul(d[0], b.sinh(c.value(0)))};
+    },
     .ref = [](const RefArgs& x) { return std::cosh(x[0]); },
     .samples = {{-10, 10}, {-1, 1, true}},
     .budget = {.ulp = 2},
@@ -90,6 +126,10 @@ KILN_OP(asinh) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kAsinh>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.mul(d[0], b.rsqrt(b.add(b.mul(c.value(0), c.value(0)), 1.0)))};
+    },
     .ref = [](const RefArgs& x) { return std::asinh(x[0]); },
     .samples = {{-10, 10}, {0, 1e6}, {-1, 1, true}},
     .budget = {.ulp = 2},
@@ -101,6 +141,10 @@ KILN_OP(acosh) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kAcosh>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.mul(d[0], b.rsqrt(b.sub(b.mul(c.value(0), c.value(0)), 1.0)))};
+    },
     .ref = [](const RefArgs& x) { return std::acosh(x[0]); },
     .samples = {{1, 10}, {1, 1e6}, {-1, 1, true}},
     .budget = {.ulp = 2},
@@ -112,6 +156,10 @@ KILN_OP(atanh) = {
     .promote = Promote::kIntToFloat,
     .shape = ElementwiseShape,
     .lower = Unary<loop::Op::kAtanh>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.div(d[0], b.rsub(b.mul(c.value(0), c.value(0)), 1.0))};
+    },
     .ref = [](const RefArgs& x) { return std::atanh(x[0]); },
     .samples = {{-1, 1}, {-1, 1, true}},
     .budget = {.ulp = 2},
@@ -124,6 +172,11 @@ KILN_OP(hypot) = {
     .dtypes = kFloats,
     .shape = ElementwiseShape,
     .lower = Binary<loop::Op::kHypot>,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {SumToOperand(b, b.div(b.mul(d[0], c.value(0)), ResultOf(c)), c.type(0)),
+              SumToOperand(b, b.div(b.mul(d[0], c.value(1)), ResultOf(c)), c.type(1))};
+    },
     .ref = [](const RefArgs& x) { return std::hypot(x[0], x[1]); },
     .samples = {{-10, 10}, {-1, 1, true}},
     .budget = {.ulp = 1},

@@ -239,9 +239,7 @@ KILN_OP(alias) = {
     .torch = {"aten.alias.default"},
     .shape = IdentityShape,
     .view = IdentityIndex,
-    .vjp = [](GraphBuilder&, const Call&, std::span<const ValueId> d) -> Grads {
-      return {d[0]};
-    },
+    .vjp = [](GraphBuilder&, const Call&, std::span<const ValueId> d) -> Grads { return {d[0]}; },
 };
 
 // Cuts the gradient, which a captured graph says in other ways too: an alias here.
@@ -378,6 +376,10 @@ KILN_OP(squeeze) = {
     .torch = {"aten.squeeze.default"},
     .shape = SqueezeShape,
     .view = SqueezeIndex,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.view(d[0], c.type(0).sizes)};
+    },
 };
 
 KILN_OP(squeeze_dim) = {
@@ -396,6 +398,10 @@ KILN_OP(squeeze_dims) = {
     .torch = {"aten.squeeze.dims"},
     .shape = SqueezeShape,
     .view = SqueezeIndex,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.view(d[0], c.type(0).sizes)};
+    },
 };
 
 KILN_OP(select) = {
@@ -433,12 +439,7 @@ KILN_OP(split) = {
     .view = SplitIndex,
     .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
       OpBuilder b(graph);
-      std::vector<ValueId> pieces;
-      for (uint32_t r = 0; r < c.node().num_results; ++r) {
-        const TensorType& type = c.result(r);
-        pieces.push_back(d[r] != kNoValue ? d[r] : b.full(type.sizes, 0.0, type.dtype));
-      }
-      return {b.cat(pieces, c.ConstInt(2))};
+      return {b.cat(Pieces(b, c, d), c.ConstInt(2))};
     },
 };
 
@@ -447,6 +448,10 @@ KILN_OP(split_with_sizes) = {
     .torch = {"aten.split_with_sizes.default", "aten.unsafe_split_with_sizes.default"},
     .shape = SplitSizesShape,
     .view = SplitSizesIndex,
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.cat(Pieces(b, c, d), c.ConstInt(2))};
+    },
 };
 
 KILN_OP(unbind) = {
@@ -468,6 +473,10 @@ KILN_OP(unbind) = {
           const int64_t dim = Call::WrapDim(call.ConstInt(1), call.type(0).rank());
           return InsertDim(index, dim, call.syms().Const(static_cast<int64_t>(result)));
         },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.stack(Pieces(b, c, d), c.ConstInt(1))};
+    },
 };
 
 }  // namespace kiln
