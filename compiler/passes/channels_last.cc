@@ -118,9 +118,13 @@ class Chooser {
 
   ValueId ChannelsLast(GraphBuilder& builder, ValueId v) {
     const TensorType type = *builder.graph().type(v);
-    if (IsRelaid(v) || !IsHostImage(&type) || IsChannelsLast(builder.syms(), type)) return v;
+    if (IsRelaid(v) || !IsHostImage(&type)) return v;
+    std::vector<Sym> strides = ChannelsLastStrides(builder.syms(), type.sizes);
+    // By the strides of one channel the framework tells the layouts apart, though they say nothing.
+    const bool one = builder.syms().IsConst(type.sizes[1], 1);
+    if (one ? type.strides == strides : IsChannelsLast(builder.syms(), type)) return v;
     if (const std::optional<ValueId> known = Known(relaid_as_, v, builder)) return *known;
-    const ValueId copy = Copy(builder, v, ChannelsLastStrides(builder.syms(), type.sizes));
+    const ValueId copy = Copy(builder, v, std::move(strides));
     as_client_says_[copy] = {type.strides, {v}};
     relaid_as_[v] = {copy, builder.context().phase};
     return copy;
