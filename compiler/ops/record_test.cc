@@ -1,5 +1,5 @@
 // Generated from the records: every pointwise `lower`, run by the loop interpreter, against its fp64 `ref` over its
-// samples and all element types that it takes.
+// samples and all element types that it takes; and every `narrow` against its `lower`.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -78,6 +78,11 @@ class Trial {
     const std::vector<ValueId> results = b.Add(def_, *args);
     if (results.empty()) return false;
     graph_.AddOutput(results[0]);
+    if (def_.narrow != nullptr) {
+      const Node node = graph_.graph().nodes()[0];
+      const Values same = def_.narrow(graph_, Call(graph_.graph(), node));
+      if (!same.empty()) graph_.AddOutput(same[0]);
+    }
     built_ = *graph_.Build();
     return HasMeaning(Call(*built_, built_->nodes()[0]));
   }
@@ -88,6 +93,13 @@ class Trial {
     const HostArray& got = std::get<HostArray>(result->outputs[0]);
     const Call call(*built_, built_->nodes()[0]);
     for (int64_t k = 0; k < count_; ++k) Compare(call, k, got);
+    if (result->outputs.size() == 1) return;
+    const HostArray& narrowed = std::get<HostArray>(result->outputs[1]);
+    for (int64_t k = 0; k < count_; ++k) {
+      const double x = Element(got, k), y = Element(narrowed, k);
+      EXPECT_TRUE((x == y && std::signbit(x) == std::signbit(y)) || (std::isnan(x) && std::isnan(y)))
+          << Describe(RefArgsOf(call, k), x, y, got.dtype) << ", as without .narrow";
+    }
   }
 
  private:
@@ -102,7 +114,13 @@ class Trial {
       const bool may_be = arg.kind == ArgKind::kTensor || arg.kind == ArgKind::kTensorOrScalar;
       if (may_be && !named.Find(arg.name) && !arg.default_text) tensors.push_back(&arg);
     }
-    const std::vector<double> special = SpecialValues(dtype_);
+    std::vector<double> special = SpecialValues(dtype_);
+    for (const SchemaArg& arg : schema.args) {
+      if (arg.kind != ArgKind::kScalar || !named.Find(arg.name)) continue;
+      const absl::StatusOr<Arg> number = named.Make(arg, graph_.syms());
+      const double* x = number.ok() ? std::get_if<double>(&number->v) : nullptr;
+      if (x != nullptr) special.push_back(ToDouble(dtype_, FromDouble(dtype_, *x)));
+    }
     count_ = 64;
     if (sample_.special) count_ = static_cast<int64_t>(std::pow(special.size(), tensors.size()));
     std::vector<Arg> args;
@@ -144,17 +162,29 @@ class Trial {
       value = ToDouble(array.dtype, array.data.substr(static_cast<size_t>(k) * ByteSize(array.dtype)));
       if (IsMask(SchemaOf(def_).args[i])) return value;
     }
+    // A parameter comes in the compute dtype.
+    const bool parameter = SchemaOf(def_).args[i].kind == ArgKind::kScalar && IsFloat(dtype_);
+    if (parameter && !call.is_none(i)) return ToDouble(ComputeDType(dtype_), FromDouble(ComputeDType(dtype_), value));
     if (promote == Promote::kNone || !IsOperand(def_, i) || call.is_none(i)) return value;
     const DType promoted = PromotedDType(call);
     return ToDouble(promoted, FromDouble(promoted, value));
   }
 
-  void Compare(const Call& call, int64_t k, const HostArray& got_array) const {
+  std::vector<double> RefArgsOf(const Call& call, int64_t k) const {
     std::vector<double> x;
     for (size_t i = 0; i < call.num_args(); ++i) x.push_back(RefArg(call, i, k));
+    return x;
+  }
+
+  static double Element(const HostArray& array, int64_t k) {
+    return ToDouble(array.dtype, array.data.substr(static_cast<size_t>(k) * ByteSize(array.dtype)));
+  }
+
+  void Compare(const Call& call, int64_t k, const HostArray& got_array) const {
+    const std::vector<double> x = RefArgsOf(call, k);
     const double exact = def_.ref({call, x});
     const DType dtype = got_array.dtype;
-    const double got = ToDouble(dtype, got_array.data.substr(static_cast<size_t>(k) * ByteSize(dtype)));
+    const double got = Element(got_array, k);
     const double rounded = ToDouble(dtype, FromDouble(dtype, exact));
     if (got == rounded || (std::isnan(got) && std::isnan(rounded))) return;
     double tolerance = 0;
@@ -171,8 +201,8 @@ class Trial {
   std::string Describe(const std::vector<double>& x, double exact, double got, DType dtype) const {
     std::string text = absl::StrCat(std::string(def_.name()), "[", std::string(Name(dtype_)), "](");
     for (double v : x) absl::StrAppend(&text, " ", v);
-    return absl::StrCat(text, " ) {", std::string(sample_.args), "} = ", got, " as ", std::string(Name(dtype)),
-                        ", should be ", exact);
+    const std::string args = sample_.args.empty() ? "" : absl::StrCat(" with ", std::string(sample_.args));
+    return absl::StrCat(text, " )", args, " = ", got, " as ", std::string(Name(dtype)), ", should be ", exact);
   }
 
   const OpDef& def_;

@@ -96,8 +96,9 @@ TEST(Registry, PointwiseRecordsHaveReferenceAndSamples) {
   for (const OpDef* def : AllOps()) {
     if (def->lower == nullptr || def->order != nullptr || !TakesTensors(*def)) continue;
     const std::string name(def->name());
-    EXPECT_EQ(def->ref == nullptr, pulled.contains(name)) << name;
-    EXPECT_EQ(def->samples.empty(), def->ref == nullptr) << name;
+    EXPECT_EQ(def->ref == nullptr, pulled.contains(name))
+        << name << ": .ref, or a line here that says why there is none";
+    EXPECT_EQ(def->samples.empty(), def->ref == nullptr) << name << ": .ref and .samples go together";
   }
 }
 

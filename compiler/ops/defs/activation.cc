@@ -304,4 +304,27 @@ KILN_OP(threshold) = {
     .samples = {{-5, 5, false, "threshold=1, value=-2"}, {-1, 1, true, "threshold=0, value=3"}},
 };
 
+// The number stays in f32 beside bf16 and f16; between the bounds the zero is positive, as in eager's vector kernel
+// (its scalar one, for the last elements, keeps the sign).
+KILN_OP(softshrink) = {
+    .schema = "softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
+    .torch = {"aten.softshrink.default"},
+    .promote = Promote::kDefault,
+    .dtypes = kFloats,
+    // Eager raises for a negative one, NaN, and what its dtype cannot hold; 65504 is in range of all.
+    .supports = [](const Call& call) { return Known<1>(call) && call.Number(1) >= 0 && call.Number(1) <= 65504; },
+    .shape = ElementwiseShape,
+    .lower = [](Element& e) -> Results {
+      const Expr x = Operand(e, 0), lambd = NumberAs(e, 1, e.compute());
+      const Expr inside = (x != x).Select(x, x.Const(0));
+      return {(x > lambd).Select(x - lambd, (x < -lambd).Select(x + lambd, inside)).id()};
+    },
+    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
+      OpBuilder b(graph);
+      return {b.softshrink_backward(d[0], c.value(0), c.arg(1))};
+    },
+    .ref = [](const RefArgs& x) { return std::isnan(x[0]) ? x[0] : x[0] - std::fmin(std::fmax(x[0], -x[1]), x[1]); },
+    .samples = {{-2, 2}, {-5, 5, false, "lambd=2"}, {-1, 1, true}, {-1, 1, true, "lambd=0"}},
+};
+
 }  // namespace kiln

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "compiler/loop/scalar.h"
 #include "compiler/ops/lower_rules.h"
 #include "compiler/ops/op_builder.h"
 #include "compiler/ops/op_def.h"
@@ -18,6 +19,13 @@ namespace {
 bool ReadsAlike(const Call& call) {
   return HasMeaning(call) && IsFloat(call.result().dtype) && call.type(0) == call.result() &&
          call.type(1) == call.result();
+}
+
+// A comparison's number is rounded to the tensor's dtype, a gradient's is not.
+bool ComparesAlike(const Call& call, size_t number) {
+  const DType dtype = call.result().dtype;
+  const double x = call.Number(number);
+  return dtype == ComputeDType(dtype) || loop::ToDouble(dtype, loop::FromDouble(dtype, x)) == x;
 }
 
 double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
@@ -84,7 +92,7 @@ KILN_OP(threshold_backward) = {
       return {(x <= NumberAs(e, 2, e.compute())).Select(g.Const(0), g).id()};
     },
     .narrow = [](GraphBuilder& g, const Call& call) -> Values {
-      if (!ReadsAlike(call)) return {};
+      if (!ReadsAlike(call) || !ComparesAlike(call, 2)) return {};
       OpBuilder b(g);
       return {b.where(b.le(call.value(1), call.Number(2)), 0.0, call.value(0))};
     },
@@ -93,7 +101,7 @@ KILN_OP(threshold_backward) = {
       return {b.threshold_backward(d[0], c.value(1), c.arg(2)), kNoValue};
     },
     .ref = [](const RefArgs& x) { return x[1] <= x[2] ? 0 : x[0]; },
-    .samples = {{-5, 5, false, "threshold=0"}, {-1, 1, true, "threshold=0"}},
+    .samples = {{-5, 5, false, "threshold=0"}, {-1, 1, true, "threshold=0"}, {-1, 1, true, "threshold=0.1"}},
 };
 
 KILN_OP(gelu_backward) = {
@@ -347,7 +355,7 @@ KILN_OP(hardtanh_backward) = {
       return {inside.Select(g, g.Const(0)).id()};
     },
     .narrow = [](GraphBuilder& g, const Call& call) -> Values {
-      if (!ReadsAlike(call)) return {};
+      if (!ReadsAlike(call) || !ComparesAlike(call, 2) || !ComparesAlike(call, 3)) return {};
       OpBuilder b(g);
       const ValueId inside = b.logical_and(b.gt(call.value(1), call.Number(2)), b.lt(call.value(1), call.Number(3)));
       return {b.where(inside, call.value(0), 0.0)};
@@ -357,7 +365,31 @@ KILN_OP(hardtanh_backward) = {
       return {b.hardtanh_backward(d[0], c.value(1), c.arg(2), c.arg(3)), kNoValue};
     },
     .ref = [](const RefArgs& x) { return x[1] > x[2] && x[1] < x[3] ? x[0] : 0; },
-    .samples = {{-5, 5, false, "min_val=-1, max_val=2"}, {-1, 1, true, "min_val=-1, max_val=2"}},
+    .samples = {{-5, 5, false, "min_val=-1, max_val=2"},
+                {-1, 1, true, "min_val=-1, max_val=2"},
+                {-1, 1, true, "min_val=-0.1, max_val=0.1"}},
+};
+
+// Eager's kernel rounds the number to the tensor's dtype, unlike the forward's.
+KILN_OP(softshrink_backward) = {
+    .schema = "softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor",
+    .torch = {"aten.softshrink_backward.default"},
+    .promote = Promote::kDefault,
+    .dtypes = kFloats,
+    .supports = [](const Call& call) { return Known<2>(call) && call.Number(2) >= 0 && call.Number(2) <= 65504; },
+    .shape = ElementwiseShape,
+    // Of NaN no gradient passes, as in eager's vector kernel; its scalar one, for the last elements, lets it pass.
+    .lower = [](Element& e) -> Results {
+      const Expr g = Operand(e, 0), x = Operand(e, 1), lambd = RoundedNumber(e, 2);
+      return {((x > lambd) | (x < -lambd)).Select(g, g.Const(0)).id()};
+    },
+    .narrow = [](GraphBuilder& g, const Call& call) -> Values {
+      if (!ReadsAlike(call)) return {};
+      OpBuilder b(g);
+      return {b.where(b.gt(b.abs(call.value(1)), call.Number(2)), call.value(0), 0.0)};
+    },
+    .ref = [](const RefArgs& x) { return std::fabs(x[1]) > x[2] ? x[0] : 0; },
+    .samples = {{-2, 2, false, "lambd=0.5"}, {-1, 1, true, "lambd=0.5"}, {-1, 1, true, "lambd=0"}},
 };
 
 // grad * mask * scale: a dropped element of an infinite gradient is NaN, as in eager.
