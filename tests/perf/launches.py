@@ -3,7 +3,9 @@
     .venv/bin/python tests/perf/launches.py [MODEL...] [--full]
 
 Kernel launches and calls of ATen operators, forward and backward together, on the same captured graphs. Inductor's are
-the calls that its generated wrapper makes: of its kernels, and of `extern_kernels` and `torch.ops`. Then what kiln's
+the calls that its generated wrapper makes: of its kernels, each of which may be several loops in one parallel region,
+and of `extern_kernels` and `torch.ops`. kiln's are the entries into the threads, each for kernels that follow each
+other. Then what kiln's
 kernels compute and move (kiln-opt --stop-after=fuse): graph nodes, and MB beside what they would move one by one. Exit
 status 1 if a model does not compile.
 """

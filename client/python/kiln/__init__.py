@@ -38,7 +38,7 @@ def counters() -> dict[str, Any]:
     joined          graphs whose compile another process had begun
     hits            graphs that were in the server's cache
     kernels         distinct generated kernels in them
-    launches        launches of generated kernels in their plans
+    launches        in their plans: of generated kernels; those that follow each other enter the threads once
     external_calls  calls of the host's operators in their plans, by operator
     fallbacks       reasons, one a graph that runs through the fallback
     """

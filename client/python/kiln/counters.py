@@ -19,7 +19,7 @@ class CompiledGraph:
     server_seconds: float
     client_seconds: float
     kernels: tuple[str, ...]  # kernel keys, hex
-    launches: int  # generated kernels that the plans launch
+    launches: int  # entries into the threads, each for generated kernels that follow each other
     external_calls: dict[str, int]  # by op, in the plans
 
 
