@@ -55,6 +55,7 @@ struct Team {
           std::this_thread::yield();
         }
       }
+      if (call.error != 0) return;
     }
   }
 };
@@ -81,6 +82,7 @@ absl::Status RunCalls(const TorchApi& api, std::span<KernelCall> calls, TeamClai
   if (most <= 1) {
     for (KernelCall& call : calls) {
       if (call.ranges == 1) RunRange(call, 0);
+      if (call.error != 0) break;
     }
     return absl::OkStatus();
   }

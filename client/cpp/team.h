@@ -26,9 +26,10 @@ struct KernelCall {
 // Scratch of RunCalls, to be used again.
 using TeamClaims = std::vector<uint64_t>;
 
-// Runs the calls in order, each when the one before is done; one whose extent is 0 does nothing. Range r of every call
-// goes to the same thread, so that it finds in its cache what it left there. A thread that is not there (the pool gives
-// fewer than it says) is waited for by nobody: the others take its ranges. Errors are the pool's own.
+// Runs the calls in order, each when the one before is done; one whose extent is 0 does nothing, and what comes after
+// one that sets its error word is not run. Range r of every call goes to the same thread as a rule, so that it finds in
+// its cache what it left there. A thread that is not there (the pool gives fewer than it says) is waited for by nobody:
+// the others take its ranges. Errors are the pool's own.
 absl::Status RunCalls(const TorchApi& api, std::span<KernelCall> calls, TeamClaims& claims);
 
 }  // namespace kiln

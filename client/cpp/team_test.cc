@@ -72,12 +72,16 @@ TEST(Team, CallsSeeWhatThoseBeforeHaveWritten) {
   }
 }
 
-TEST(Team, ErrorsAreTheirCalls) {
-  std::vector<KernelCall> calls(3, {.kernel = FailAt7, .buffers = nullptr, .sizes = nullptr, .extent = 7, .grain = 1});
-  calls[1].extent = 8;
-  TeamClaims claims;
-  EXPECT_EQ(RunCalls(FakeTorch(), calls, claims), absl::OkStatus());
-  EXPECT_EQ((std::array{calls[0].error, calls[1].error, calls[2].error}), (std::array<int64_t, 3>{0, 5, 0}));
+// What comes after it is not run: all three would fail at extent 8.
+TEST(Team, ErrorsAreTheirCallsAndEndTheRun) {
+  for (const int64_t grain : {1, 8}) {
+    std::vector<KernelCall> calls(
+        3, {.kernel = FailAt7, .buffers = nullptr, .sizes = nullptr, .extent = 8, .grain = grain});
+    calls[0].extent = 7;
+    TeamClaims claims;
+    EXPECT_EQ(RunCalls(FakeTorch(), calls, claims), absl::OkStatus());
+    EXPECT_EQ((std::array{calls[0].error, calls[1].error, calls[2].error}), (std::array<int64_t, 3>{0, 5, 0}));
+  }
 }
 
 // A torch that does not say how many threads it has.

@@ -55,7 +55,9 @@ class Finder {
     if (let.op == Op::kConst) return IsShortConst(let);
     if (let.args.empty()) return false;
     if (let.op == Op::kCast) return IsShortCast(let);
-    if (let.op == Op::kBitcast) return ByteSize(let.type) == 4 && Of(let.args[0]) && IsFromWord(let);
+    // Not the other way round: a number may have any bits.
+    if (let.op == Op::kBitcast)
+      return Of(let.args[0]) && let.type == DType::kFloat32 && IsWord(types_[Id(let.args[0])]);
     if (let.op == Op::kSelect) return All(let, 1);
     return let.type == DType::kFloat32 ? IsShortFloat(let) : IsWord(let.type) && IsShortWord(let);
   }
@@ -65,9 +67,6 @@ class Finder {
     if (IsWord(let.type)) return (bits & 0xffff) == 0;
     return let.type == DType::kFloat32 && (!std::isnan(std::bit_cast<float>(bits)) || (bits & 0xffff) == 0);
   }
-
-  // An f32's bits are all clear below only if it is a NaN.
-  bool IsFromWord(const loop::Let& let) const { return let.type == DType::kFloat32 && IsWord(types_[Id(let.args[0])]); }
 
   bool IsShortCast(const loop::Let& let) const {
     const uint32_t from = Id(let.args[0]);
@@ -107,7 +106,6 @@ class Finder {
       case Op::kXor:
         return All(let);
       case Op::kMul:
-        return Of(let.args[0]) || Of(let.args[1]);
       case Op::kAnd:
         return Of(let.args[0]) || Of(let.args[1]);
       case Op::kShl:

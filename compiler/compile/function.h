@@ -19,7 +19,7 @@ struct FunctionOptions {
 };
 
 // `context.subject` names the function: "forward", "backward", "inference". Kernels go to `pool`. Deterministic.
-// Test: compile_test.cc.
+// Test: function_test.cc.
 absl::StatusOr<v1::Function> BuildFunction(const Graph& graph, const FunctionOptions& options,
                                            const PassContext& context, KernelPool& pool);
 

@@ -12,7 +12,7 @@
 namespace kiln {
 namespace {
 
-v1::Function Build(const std::string& text, bool inputs_die = false) {
+v1::Function Build(const std::string& text) {
   absl::StatusOr<std::shared_ptr<const Graph>> graph = ParseGraph("graph inference\n" + text, ResolveOp);
   EXPECT_TRUE(graph.ok()) << graph.status();
   if (!graph.ok()) return {};
@@ -20,7 +20,7 @@ v1::Function Build(const std::string& text, bool inputs_die = false) {
   PassContext context;
   context.subject = "inference";
   context.debug.verify = true;
-  absl::StatusOr<v1::Function> function = BuildFunction(**graph, {.target = {.vector_bytes = 32}, .inputs_die = inputs_die}, context, pool);
+  absl::StatusOr<v1::Function> function = BuildFunction(**graph, {.target = {.vector_bytes = 32}}, context, pool);
   EXPECT_TRUE(function.ok()) << function.status();
   return function.ok() ? *std::move(function) : v1::Function();
 }

@@ -1,4 +1,4 @@
-// Several kernels in one launch.
+// Several kernels as one.
 #pragma once
 
 #include <vector>

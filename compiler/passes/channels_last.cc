@@ -23,8 +23,7 @@ bool IsHostImage(const TensorType* type) {
 }
 
 // torch converts f64 back by itself (ATen/native/ConvUtils.h, thnn_conv_use_channels_last).
-bool Gains(const Call& call) {
-  const Traits traits = TraitsOf(call);
+bool Gains(const Call& call, const Traits& traits) {
   if (!traits.prefers_channels_last) return false;
   for (size_t i = 0; i < traits.follows_layout; ++i) {
     const TensorType* type = call.is_tensor(i) ? call.graph().type(call.value(i)) : nullptr;
@@ -41,12 +40,12 @@ class Chooser {
   absl::StatusOr<Replacement> operator()(GraphBuilder& builder, const Node& node) {
     const Node& old = graph_.nodes()[next_++];
     const Call call(builder.graph(), node);
-    const bool gains = Gains(call);
-    const size_t follows = TraitsOf(call).follows_layout;
-    bool relaid = gains;
+    const Traits traits = TraitsOf(call);
+    const size_t follows = traits.follows_layout;
+    bool relaid = Gains(call, traits);
     for (size_t i = 0; i < follows; ++i) relaid = relaid || (call.is_tensor(i) && IsRelaid(call.value(i)));
     if (follows > 0 && relaid) return Follow(builder, node, old, follows);
-    if (IsComputed(call)) {
+    if (IsComputed(call) && !traits.random) {
       Keep(builder, node, old);
       return Replacement();
     }
@@ -56,10 +55,11 @@ class Chooser {
   }
 
  private:
-  // Generated code reads operands of any layout. Random numbers are drawn in the order of memory.
+  // Generated code reads operands of any layout. (A composite that draws random numbers does so in the order of
+  // memory.)
   static bool IsComputed(const Call& call) {
     const OpDef* def = call.node().def;
-    return def != nullptr && def->view == nullptr && HasMeaning(call) && !TraitsOf(call).random;
+    return def != nullptr && def->view == nullptr && HasMeaning(call);
   }
 
   // An external call that works in its operands' layout.
@@ -179,7 +179,7 @@ class Chooser {
 
 absl::StatusOr<std::shared_ptr<const Graph>> ChooseChannelsLast(std::shared_ptr<const Graph> graph) {
   const auto gains = [&](const Node& node) {
-    return node.def != nullptr && node.phase == Phase::kForward && Gains(Call(*graph, node));
+    return node.def != nullptr && node.phase == Phase::kForward && Gains(Call(*graph, node), node.def->traits);
   };
   if (std::count_if(graph->nodes().begin(), graph->nodes().end(), gains) < 2) return graph;
   Chooser chooser(*graph);

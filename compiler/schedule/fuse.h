@@ -23,7 +23,7 @@ struct FusionLimits {
   uint32_t group_nodes = 100;
   uint32_t phases = 4;
   uint32_t consumers_looked_at = 64;
-  bool bundle = true;       // small groups are launched together
+  bool bundle = true;       // small groups become one kernel
   bool inputs_die = false;  // inputs are freed after their last use, as a backward's are
 };
 
@@ -32,7 +32,7 @@ struct FusedStep {
   enum class Kind : uint8_t { kGroup, kExternal };
   Kind kind = Kind::kGroup;
   uint32_t index = 0;  // into groups, or a NodeId
-  uint32_t count = 1;  // groups [index, index + count), of which none reads another, are one launch
+  uint32_t count = 1;  // groups [index, index + count), of which none reads another, as one kernel
 };
 
 struct Fusion {

@@ -10,6 +10,7 @@
 #include "compiler/ops/registry.h"
 #include "compiler/pipeline/graph_passes.h"
 #include "compiler/schedule/run_graph.h"
+#include "compiler/schedule/testing.h"
 
 namespace kiln {
 namespace {
@@ -194,6 +195,21 @@ return %5
   ASSERT_EQ(run.kernels.size(), 1u);
   EXPECT_EQ(run.input_reads[1], kAll);
   EXPECT_EQ(run.output_writes, (std::vector<uint64_t>{kAll}));
+}
+
+// What is a row and what a column is a matter of memory: the same columns in either order of dims, too many rows of
+// them for the cache, or few enough.
+TEST(Rows, ColumnsOfChannelsLastPassAgainOverWhatStaysInCache) {
+  const auto normalized = [](const std::string& side, const std::string& layout) {
+    const std::string image = "f32[1, 64, " + side + ", " + side + "]";
+    return CheckRun("%0 = input " + image + "\n%1 = clone(%0, none) : " + image + layout +
+                    "\n%2 = amax(%1, [0, 2, 3], true) : f32[1, 64, 1, 1]\n%3 = sub(%1, %2, 1) : " + image + layout +
+                    "\n%4 = neg(%3) : " + image + "\nreturn %4")
+        .kernels.size();
+  };
+  EXPECT_EQ(normalized("64", ""), 1u);
+  EXPECT_EQ(normalized("32", "{65536, 1, 2048, 64}"), 1u);
+  EXPECT_GT(normalized("64", "{262144, 1, 4096, 64}"), 1u);
 }
 
 }  // namespace

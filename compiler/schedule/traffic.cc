@@ -54,7 +54,7 @@ absl::StatusOr<Traffic> KernelTraffic(const Graph& graph, const Aliases& aliases
       ++traffic.externals;
       continue;
     }
-    ++traffic.launches;
+    ++traffic.steps;
     for (const Group& group : std::span(fusion.groups).subspan(step.index, step.count)) {
       traffic.nodes += static_cast<int64_t>(group.nodes.size());
       absl::StatusOr<int64_t> bytes = GroupBytes(graph, aliases, group);

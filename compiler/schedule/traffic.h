@@ -12,7 +12,7 @@ namespace kiln {
 
 struct Traffic {
   int64_t nodes = 0;      // in kernels
-  int64_t launches = 0;   // steps: kernels that only fold partial results are not counted
+  int64_t steps = 0;      // of groups: kernels that only fold partial results are not counted
   int64_t externals = 0;  // external calls
   int64_t bytes = 0;      // read and written by kernels: of each value once a group the elements that it touches
 };

@@ -107,7 +107,7 @@ absl::Status ShowTraffic(const Graph& graph, const Aliases& aliases, const Fusio
   if (!alone.ok()) return alone.status();
   const absl::StatusOr<Traffic> unfused = KernelTraffic(graph, aliases, *alone);
   if (!unfused.ok()) return unfused.status();
-  std::cout << "# total: " << fused->nodes << " nodes in " << fused->launches << " launches move " << fused->bytes
+  std::cout << "# total: " << fused->nodes << " nodes in " << fused->steps << " steps move " << fused->bytes
             << " bytes, one by one " << unfused->bytes << "; " << fused->externals << " external calls\n";
   return absl::OkStatus();
 }

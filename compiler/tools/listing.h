@@ -20,11 +20,10 @@ struct ListedKernel {
   TracedCode code;   // origins: lines of `loop`; in the IR, a vector constant of equal elements is a splat
 };
 
-// One step of a function: a launch, or an external call. (In a plan, kernels that only fold partial results may wait
-// and share a launch; here each stands where it belongs.)
+// One kernel of a function, or an external call. (In a plan, kernels that follow each other are one launch.)
 struct ListedStep {
   uint32_t kernel = loop::kNone;       // index into Listing::kernels; kNone: external
-  std::string schedule = {};           // of a launch
+  std::string schedule = {};           // of a kernel
   std::vector<NodeId> nodes = {};      // that it computes, and the views through which it reads; sorted
   std::vector<uint32_t> origins = {};  // one a line of the kernel's loop nest: the node that it is for; that a buffer's
                                        // line names: the node that makes it; kNone for none

@@ -31,7 +31,7 @@ from torch._inductor.utils import run_and_get_code
 from zoo import MODELS
 
 _LAUNCH = re.compile(r"^ {8,}cpp_fused_?\w*\(", re.MULTILINE)
-_TOTAL = re.compile(r"^# total: (\d+) nodes in \d+ launches move (\d+) bytes, one by one (\d+);", re.MULTILINE)
+_TOTAL = re.compile(r"^# total: (\d+) nodes in \d+ steps move (\d+) bytes, one by one (\d+);", re.MULTILINE)
 _EXTERNAL = re.compile(r"^ {8,}(?:\w+ = )?(?:extern_kernels|torch\.ops)\.[\w.]+\(", re.MULTILINE)
 
 

@@ -56,18 +56,19 @@ def peak_bytes(step: Any) -> int:
     return most
 
 
+def step_seconds(call: Any, model: Any, inputs: dict[str, Any]) -> float:
+    model.zero_grad()
+    start = time.perf_counter()
+    call(**inputs)[0].backward()
+    return time.perf_counter() - start
+
+
 def ratios_in_turn(model: Any, inputs: dict[str, Any], steps: int) -> list[float]:
     """kiln's time for a step by Inductor's for the next, after two of each."""
     import torch
 
-    def step(call: Any) -> float:
-        model.zero_grad()
-        start = time.perf_counter()
-        call(**inputs)[0].backward()
-        return time.perf_counter() - start
-
     kiln, inductor = (torch.compile(model, backend=b, dynamic=False) for b in ("kiln", "inductor"))
-    ratios = [step(kiln) / step(inductor) for _ in range(2 + steps)]
+    ratios = [step_seconds(kiln, model, inputs) / step_seconds(inductor, model, inputs) for _ in range(2 + steps)]
     return ratios[2:]
 
 
@@ -87,10 +88,7 @@ def measure(backend: str, name: str, steps: int) -> dict[str, Any]:
     call = model if backend == "eager" else torch.compile(model, backend=backend, dynamic=False)
 
     def step() -> float:
-        model.zero_grad()
-        start = time.perf_counter()
-        call(**inputs)[0].backward()
-        return time.perf_counter() - start
+        return step_seconds(call, model, inputs)
 
     result: dict[str, Any] = {"first": step(), "steps": [step() for _ in range(steps)]}
     model.zero_grad()  # what was allocated before is not counted

@@ -9,7 +9,6 @@ import os
 import threading
 import time
 import uuid
-from collections import Counter
 from typing import Any
 
 import torch
@@ -179,7 +178,7 @@ def _load(done: compile_pb2.Done, start: float) -> Compiled:
             raise KilnError(f"cannot load the artifact: {e}") from e
     signature = artifact_pb2.PlanSignature.FromString(loaded.signature)
     functions = [loaded.function(i) for i in range(loaded.num_functions)]
-    graph = _describe(done, time.monotonic() - start)
+    graph = _describe(done, loaded.info(), time.monotonic() - start)
     counters.add(graph)
     log.info(
         "%s %s: server %.3f s, all %.3f s, %d kernels, %d launches, %d external calls",
@@ -189,18 +188,8 @@ def _load(done: compile_pb2.Done, start: float) -> Compiled:
     return Compiled(signature, functions)
 
 
-def _describe(done: compile_pb2.Done, client_seconds: float) -> CompiledGraph:
+def _describe(done: compile_pb2.Done, info: dict[str, Any], client_seconds: float) -> CompiledGraph:
     artifact = artifact_pb2.Artifact.FromString(done.artifact)
-    launches, external = 0, Counter[str]()
-    for function in artifact.functions:
-        before = ""
-        for step in function.steps:
-            kind = step.WhichOneof("kind")
-            if kind == "launch":
-                launches += before != "launch"  # those that follow each other enter the threads once
-            elif kind == "external":
-                external[step.external.op] += 1
-            before = kind
     return CompiledGraph(
         key=done.key.hex(),
         outcome=_OUTCOMES.get(done.outcome, "compiled"),
@@ -209,8 +198,8 @@ def _describe(done: compile_pb2.Done, client_seconds: float) -> CompiledGraph:
         server_seconds=done.server_seconds,
         client_seconds=client_seconds,
         kernels=tuple(k.key.hex() for k in artifact.kernels),
-        launches=launches,
-        external_calls=dict(external),
+        launches=sum(info["launches"]),
+        external_calls=info["external_calls"],
     )
 
 

@@ -47,9 +47,6 @@ class Extension:
                 extension.act("compile")
                 on_event(compile_pb2.CompileEvent(planning=compile_pb2.CompileEvent.Planning()).SerializeToString())
                 artifact = artifact_pb2.Artifact(kernels=[artifact_pb2.KernelRef(key=b"\x01")])
-                function = artifact.functions.add()
-                function.steps.add().launch.kernel = 0
-                function.steps.add().external.op = "aten.mm.default"
                 done = compile_pb2.Done(outcome=compile_pb2.Done.COMPILED, key=b"\xab", server_seconds=0.5)
                 done.artifact = artifact.SerializeToString()
                 return done.SerializeToString()
@@ -73,6 +70,10 @@ class Extension:
             @staticmethod
             def function(_i: int) -> Any:
                 return lambda args: [t + 1 for t in args]
+
+            @staticmethod
+            def info() -> dict[str, Any]:
+                return {"launches": [1], "external_calls": {"aten.mm.default": 1}}
 
         return Loaded
 

@@ -12,6 +12,17 @@
 namespace kiln {
 namespace {
 
+// To the operand that is the result; half to each of two that are equal.
+Grads ExtremeVjp(GraphBuilder& graph, const Call& c, std::span<const ValueId> d) {
+  OpBuilder b(graph);
+  const ValueId equal = b.eq(c.value(0), c.value(1)), half = b.mul(d[0], 0.5);
+  const auto of = [&](size_t i) {
+    const ValueId whole = b.where(b.eq(c.value(i), ResultOf(c)), d[0], 0.0);
+    return SumToOperand(b, b.where(equal, half, whole), c.type(i));
+  };
+  return {of(0), of(1)};
+}
+
 template <loop::Op op>
 Results LowerLogic(Element& e) {
   return {Operand(e, 0).Cast(DType::kBool).Apply(op, Operand(e, 1).Cast(DType::kBool)).id()};
@@ -284,17 +295,7 @@ KILN_OP(maximum) = {
     .promote = Promote::kDefault,
     .shape = ElementwiseShape,
     .lower = [](Element& e) -> Results { return {Larger(Operand(e, 0), Operand(e, 1)).id()}; },
-    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
-      OpBuilder b(graph);
-      return {SumToOperand(b,
-                           b.where(b.eq(c.value(0), c.value(1)), b.mul(d[0], 0.5),
-                                   b.where(b.gt(c.value(0), c.value(1)), d[0], 0.0)),
-                           c.type(0)),
-              SumToOperand(b,
-                           b.where(b.eq(c.value(0), c.value(1)), b.mul(d[0], 0.5),
-                                   b.where(b.gt(c.value(1), c.value(0)), d[0], 0.0)),
-                           c.type(1))};
-    },
+    .vjp = ExtremeVjp,
     .ref = [](const RefArgs& x) { return RefMax(x[0], x[1]); },
     .samples = {{-10, 10}, {-1, 1, true}},
 };
@@ -305,17 +306,7 @@ KILN_OP(minimum) = {
     .promote = Promote::kDefault,
     .shape = ElementwiseShape,
     .lower = [](Element& e) -> Results { return {Smaller(Operand(e, 0), Operand(e, 1)).id()}; },
-    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
-      OpBuilder b(graph);
-      return {SumToOperand(b,
-                           b.where(b.eq(c.value(0), c.value(1)), b.mul(d[0], 0.5),
-                                   b.where(b.lt(c.value(0), c.value(1)), d[0], 0.0)),
-                           c.type(0)),
-              SumToOperand(b,
-                           b.where(b.eq(c.value(0), c.value(1)), b.mul(d[0], 0.5),
-                                   b.where(b.lt(c.value(1), c.value(0)), d[0], 0.0)),
-                           c.type(1))};
-    },
+    .vjp = ExtremeVjp,
     .ref = [](const RefArgs& x) { return RefMin(x[0], x[1]); },
     .samples = {{-10, 10}, {-1, 1, true}},
 };

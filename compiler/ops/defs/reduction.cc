@@ -177,6 +177,14 @@ ReduceSpec SpecOf(const Call& call) {
   return spec(call, a);
 }
 
+// In equal parts to the elements that are the result.
+Grads ExtremumVjp(GraphBuilder& graph, const Call& c, std::span<const ValueId> d) {
+  OpBuilder b(graph);
+  const ValueId best = b.eq(c.value(0), SpreadOverReduced(b, c, ResultOf(c)));
+  const ValueId ways = b.sum_dim(b.convert_element_type(best, c.type(0).dtype), c.arg(1), c.arg(2));
+  return {b.where(best, SpreadOverReduced(b, c, b.div(d[0], ways)), 0.0)};
+}
+
 }  // namespace
 
 KILN_OP(sum) = {
@@ -249,12 +257,7 @@ KILN_OP(amax) = {
     .promote = Promote::kNone,
     .shape = ShapeOf<kDims, ExtremumShape>,
     .reduce = SpecOf<kDims, MaxSpec>,
-    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
-      OpBuilder b(graph);
-      const ValueId best = b.eq(c.value(0), SpreadOverReduced(b, c, ResultOf(c)));
-      const ValueId ways = b.sum_dim(b.convert_element_type(best, c.type(0).dtype), c.arg(1), c.arg(2));
-      return {b.where(best, SpreadOverReduced(b, c, b.div(d[0], ways)), 0.0)};
-    },
+    .vjp = ExtremumVjp,
 };
 
 KILN_OP(amin) = {
@@ -263,12 +266,7 @@ KILN_OP(amin) = {
     .promote = Promote::kNone,
     .shape = ShapeOf<kDims, ExtremumShape>,
     .reduce = SpecOf<kDims, MinSpec>,
-    .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
-      OpBuilder b(graph);
-      const ValueId best = b.eq(c.value(0), SpreadOverReduced(b, c, ResultOf(c)));
-      const ValueId ways = b.sum_dim(b.convert_element_type(best, c.type(0).dtype), c.arg(1), c.arg(2));
-      return {b.where(best, SpreadOverReduced(b, c, b.div(d[0], ways)), 0.0)};
-    },
+    .vjp = ExtremumVjp,
 };
 
 KILN_OP(max) = {
