@@ -24,7 +24,8 @@ namespace kiln {
 namespace {
 
 constexpr uint32_t kUnused = 0xffffffff;
-constexpr int64_t kSomeSize = 37;  // of a variable size, where an estimate or a check needs one
+constexpr int64_t kPeakShare = 48;  // a function's peak may grow by one in so many for fewer launches
+constexpr int64_t kSomeSize = 37;           // of a variable size, where an estimate or a check needs one
 
 class FunctionBuilder {
  public:
@@ -341,7 +342,7 @@ class FunctionBuilder {
     return dying;
   }
 
-  // What is allocated between launches is allocated before the first of them, if no more lives then than ever does
+  // What is allocated between launches is allocated before the first of them, if hardly more lives then than ever does
   // anyway: so launches follow each other, and the host enters its threads once for all of them.
   void GatherLaunches() {
     const std::vector<std::vector<uint32_t>> dying = Dying();
@@ -360,7 +361,7 @@ class FunctionBuilder {
       if (steps[s].has_launch()) {
         launches.push_back(&steps[s]);
       } else {
-        const bool before = steps[s].has_allocate() && (dead == 0 || alive + born <= most);
+        const bool before = steps[s].has_allocate() && (dead == 0 || alive + born <= most + most / kPeakShare);
         if (!before) flush();
         *function_.add_steps() = std::move(steps[s]);
       }

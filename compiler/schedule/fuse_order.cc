@@ -1,4 +1,4 @@
-// The order of steps: the graph's, or one that needs less memory.
+// The order of steps: the graph's, or one that needs less memory; calls stand together where that costs no memory.
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -27,8 +27,42 @@ absl::StatusOr<std::vector<uint32_t>> Fuser::Order() {
   if (graphs.size() != live.size()) return absl::InternalError("fusion made a cycle");
   const std::optional<StepMemory> memory = MemoryOf(live);
   if (!memory) return graphs;
-  std::vector<uint32_t> least = InOrder(steps, &*memory);
-  return Peak(least, *memory) < Peak(graphs, *memory) ? least : graphs;
+  const std::vector<uint32_t> least = InOrder(steps, &*memory);
+  const int64_t graphs_peak = Peak(graphs, *memory), least_peak = Peak(least, *memory);
+  return least_peak < graphs_peak ? CallsFirst(least, steps, *memory, least_peak)
+                                  : CallsFirst(graphs, steps, *memory, graphs_peak);
+}
+
+// A call that needs nothing of the kernels before it goes before them, so that they and those after it are one run of
+// kernels; unless more than `peak` would then be alive.
+std::vector<uint32_t> Fuser::CallsFirst(const std::vector<uint32_t>& order, const Steps& steps,
+                                        const StepMemory& memory, int64_t peak) const {
+  std::vector<uint32_t> result, kernels, readers = memory.readers;
+  std::vector<uint32_t> awaited(items_.size());  // of `kernels`, those that an item comes after
+  int64_t alive = 0, most = 0;                   // most: since the first of `kernels`
+  for (const uint32_t i : order) {
+    const bool call = items_[i].external != kNoNode;
+    const bool first = call && awaited[i] == 0 && most + memory.allocated[i] <= peak;
+    if (call && !first) {
+      for (const uint32_t kernel : kernels) {
+        for (const uint32_t s : steps.successors[kernel]) --awaited[s];
+      }
+      result.insert(result.end(), kernels.begin(), kernels.end());
+      kernels.clear();
+    }
+    alive += memory.allocated[i];
+    if (call) {
+      result.push_back(i);
+      most = kernels.empty() ? 0 : most + memory.allocated[i];
+    } else {
+      kernels.push_back(i);
+      for (const uint32_t s : steps.successors[i]) ++awaited[s];
+      most = std::max(most, alive);
+    }
+    for (const ValueId v : memory.reads[i]) alive -= --readers[v] == 0 ? memory.bytes[v] : 0;
+  }
+  result.insert(result.end(), kernels.begin(), kernels.end());
+  return result;
 }
 
 // With `memory`: of the ready steps the one after which least more is alive than before.

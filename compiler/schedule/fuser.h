@@ -93,6 +93,8 @@ class Fuser {
   };
   absl::StatusOr<std::vector<uint32_t>> Order();
   std::vector<uint32_t> InOrder(const Steps& steps, const StepMemory* memory) const;
+  std::vector<uint32_t> CallsFirst(const std::vector<uint32_t>& order, const Steps& steps, const StepMemory& memory,
+                                   int64_t peak) const;
   std::optional<StepMemory> MemoryOf(const std::vector<uint32_t>& live);
   static int64_t Peak(const std::vector<uint32_t>& order, const StepMemory& memory);
 
