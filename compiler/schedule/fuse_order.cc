@@ -1,4 +1,4 @@
-// The order of steps: the graph's, or one that needs less memory; calls stand together where that costs no memory.
+// The order of steps: the graph's, or one that needs less memory; with few runs of kernels between calls.
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -13,8 +13,32 @@ namespace {
 
 // Ready steps that are looked at before one is taken.
 constexpr size_t kReadyLookedAt = 16;
+// Steps that a run of others may go before.
+constexpr size_t kRunLookedAt = 64;
 
 }  // namespace
+
+// Bytes alive beside what is alive at the beginning, while steps run.
+class Fuser::Alive {
+ public:
+  explicit Alive(const StepMemory& memory) : memory_(memory), readers_(memory.readers) {}
+
+  // What is alive during it.
+  int64_t Run(uint32_t item) {
+    const int64_t during = bytes_ += memory_.allocated[item];
+    for (const ValueId v : memory_.reads[item]) bytes_ -= --readers_[v] == 0 ? memory_.bytes[v] : 0;
+    return during;
+  }
+  void Undo(uint32_t item) {
+    for (const ValueId v : memory_.reads[item]) bytes_ += readers_[v]++ == 0 ? memory_.bytes[v] : 0;
+    bytes_ -= memory_.allocated[item];
+  }
+
+ private:
+  const StepMemory& memory_;
+  std::vector<uint32_t> readers_;  // per root: items that still run
+  int64_t bytes_ = 0;
+};
 
 // In dependence order; among the steps that are ready the one that the graph has first.
 absl::StatusOr<std::vector<uint32_t>> Fuser::Order() {
@@ -29,39 +53,64 @@ absl::StatusOr<std::vector<uint32_t>> Fuser::Order() {
   if (!memory) return graphs;
   const std::vector<uint32_t> least = InOrder(steps, &*memory);
   const int64_t graphs_peak = Peak(graphs, *memory), least_peak = Peak(least, *memory);
-  return least_peak < graphs_peak ? CallsFirst(least, steps, *memory, least_peak)
-                                  : CallsFirst(graphs, steps, *memory, graphs_peak);
+  return least_peak < graphs_peak ? Gathered(least, steps, *memory, least_peak)
+                                  : Gathered(graphs, steps, *memory, graphs_peak);
 }
 
-// A call that needs nothing of the kernels before it goes before them, so that they and those after it are one run of
-// kernels; unless more than `peak` would then be alive.
-std::vector<uint32_t> Fuser::CallsFirst(const std::vector<uint32_t>& order, const Steps& steps,
-                                        const StepMemory& memory, int64_t peak) const {
-  std::vector<uint32_t> result, kernels, readers = memory.readers;
-  std::vector<uint32_t> awaited(items_.size());  // of `kernels`, those that an item comes after
-  int64_t alive = 0, most = 0;                   // most: since the first of `kernels`
+// With fewer runs of kernels between calls: a run that reads nothing of the run before it goes before that one, if it
+// or what follows joins others of its kind there; unless more than `peak` would then be alive.
+std::vector<uint32_t> Fuser::Gathered(const std::vector<uint32_t>& order, const Steps& steps, const StepMemory& memory,
+                                      int64_t peak) const {
+  struct Run {
+    bool calls = false;
+    std::vector<uint32_t> items;
+  };
+  std::vector<Run> runs;
   for (const uint32_t i : order) {
     const bool call = items_[i].external != kNoNode;
-    const bool first = call && awaited[i] == 0 && most + memory.allocated[i] <= peak;
-    if (call && !first) {
-      for (const uint32_t kernel : kernels) {
-        for (const uint32_t s : steps.successors[kernel]) --awaited[s];
-      }
-      result.insert(result.end(), kernels.begin(), kernels.end());
-      kernels.clear();
-    }
-    alive += memory.allocated[i];
-    if (call) {
-      result.push_back(i);
-      most = kernels.empty() ? 0 : most + memory.allocated[i];
-    } else {
-      kernels.push_back(i);
-      for (const uint32_t s : steps.successors[i]) ++awaited[s];
-      most = std::max(most, alive);
-    }
-    for (const ValueId v : memory.reads[i]) alive -= --readers[v] == 0 ? memory.bytes[v] : 0;
+    if (runs.empty() || runs.back().calls != call) runs.push_back({.calls = call, .items = {}});
+    runs.back().items.push_back(i);
   }
-  result.insert(result.end(), kernels.begin(), kernels.end());
+  std::vector<uint32_t> result, run_of(items_.size());
+  for (uint32_t r = 0; r < runs.size(); ++r) {
+    for (const uint32_t i : runs[r].items) run_of[i] = r;
+  }
+  Alive alive(memory);
+  const auto place = [&](const Run& run) {
+    result.insert(result.end(), run.items.begin(), run.items.end());
+    for (const uint32_t i : run.items) alive.Run(i);
+  };
+  const auto reads = [&](uint32_t r, const Run& before) {
+    return std::ranges::any_of(before.items, [&](uint32_t i) {
+      return std::ranges::any_of(steps.successors[i], [&](uint32_t s) { return run_of[s] == r; });
+    });
+  };
+  const auto peak_of = [&](const Run& first, const Run& second) {
+    int64_t most = 0;
+    for (const Run* run : {&first, &second}) {
+      for (const uint32_t i : run->items) most = std::max(most, alive.Run(i));
+    }
+    for (const Run* run : {&first, &second}) {
+      for (const uint32_t i : run->items) alive.Undo(i);
+    }
+    return most;
+  };
+  Run last;  // of what is not placed yet
+  for (uint32_t r = 0; r < runs.size(); ++r) {
+    Run& run = runs[r];
+    if (last.calls == run.calls) {
+      last.items.insert(last.items.end(), run.items.begin(), run.items.end());
+      continue;
+    }
+    const bool fewer = run.calls ? r + 1 < runs.size() : !result.empty();
+    if (fewer && last.items.size() <= kRunLookedAt && !reads(r, last) && peak_of(run, last) <= peak) {
+      place(run);
+    } else {
+      place(last);
+      last = std::move(run);
+    }
+  }
+  place(last);
   return result;
 }
 
@@ -147,15 +196,10 @@ std::optional<Fuser::StepMemory> Fuser::MemoryOf(const std::vector<uint32_t>& li
   return memory;
 }
 
-// Bytes alive at most, beside what is alive at the beginning.
 int64_t Fuser::Peak(const std::vector<uint32_t>& order, const StepMemory& memory) {
-  std::vector<uint32_t> readers = memory.readers;
-  int64_t alive = 0, peak = 0;
-  for (const uint32_t i : order) {
-    alive += memory.allocated[i];
-    peak = std::max(peak, alive);
-    for (const ValueId v : memory.reads[i]) alive -= --readers[v] == 0 ? memory.bytes[v] : 0;
-  }
+  Alive alive(memory);
+  int64_t peak = 0;
+  for (const uint32_t i : order) peak = std::max(peak, alive.Run(i));
   return peak;
 }
 

@@ -91,10 +91,11 @@ class Fuser {
     std::vector<int64_t> allocated;           // per item
     std::vector<std::vector<ValueId>> reads;  // per item: roots that can be freed, distinct
   };
+  class Alive;
   absl::StatusOr<std::vector<uint32_t>> Order();
   std::vector<uint32_t> InOrder(const Steps& steps, const StepMemory* memory) const;
-  std::vector<uint32_t> CallsFirst(const std::vector<uint32_t>& order, const Steps& steps, const StepMemory& memory,
-                                   int64_t peak) const;
+  std::vector<uint32_t> Gathered(const std::vector<uint32_t>& order, const Steps& steps, const StepMemory& memory,
+                                 int64_t peak) const;
   std::optional<StepMemory> MemoryOf(const std::vector<uint32_t>& live);
   static int64_t Peak(const std::vector<uint32_t>& order, const StepMemory& memory);
 
