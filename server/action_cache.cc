@@ -1,9 +1,13 @@
 #include "server/action_cache.h"
 
+#include <algorithm>
 #include <limits>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "compiler/artifact/call_spec.h"
 #include "server/wire.h"
 
 namespace kiln {
@@ -86,6 +90,69 @@ bool ActionCache::InlineBelow(const RequestContext& ctx, uint64_t bytes, const c
     if (blob) *inlined = *std::move(blob);
   }
   return all;
+}
+
+std::optional<v1::Variant> ActionCache::LookupVariant(const RequestContext& ctx, const Key& key,
+                                                      std::span<const int64_t> hints) {
+  constexpr char kOperation[] = "lookup_variant";
+  const absl::StatusOr<std::vector<ListedRecord>> found =
+      store_->List(ctx, {.table = Table::kVariants, .key = key, .limit = kMaxVariants});
+  Count(ctx, kOperation, found.status());
+  if (!found.ok()) return std::nullopt;
+  struct Candidate {
+    int predicates;
+    RecordId id;
+    v1::Variant variant;
+  };
+  std::vector<Candidate> candidates;
+  for (const ListedRecord& listed : *found) {
+    v1::Variant variant;
+    if (!variant.ParseFromString(listed.record.value) || variant.version() != kVariantVersion) continue;
+    if (!PredicatesHold(variant, hints).value_or(false)) continue;
+    candidates.push_back({variant.predicates_size(), listed.record.id, std::move(variant)});
+  }
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return std::tuple(-a.predicates, a.id) < std::tuple(-b.predicates, b.id);
+  });
+  for (Candidate& candidate : candidates) {
+    // Complete, and used: a list says neither.
+    const absl::StatusOr<Record> record = store_->GetRecord(ctx, candidate.id);
+    Count(ctx, kOperation, record.status());
+    if (!record.ok()) continue;
+    if (!ctx.job_id.empty()) store_->Lease(ctx, candidate.id, clock_->Now() + kLease).IgnoreError();
+    return std::move(candidate.variant);
+  }
+  return std::nullopt;
+}
+
+absl::Status ActionCache::PublishVariant(const RequestContext& ctx, const Key& key, v1::Variant variant,
+                                         std::string request) {
+  const absl::StatusOr<std::vector<ListedRecord>> present =
+      store_->List(ctx, {.table = Table::kVariants, .key = key, .limit = kMaxVariants});
+  if (!present.ok()) return present.status();
+  Publication publication;
+  publication.records.push_back(RecordFor(Table::kVariants, key));
+  *variant.mutable_request() = AddBlob(std::move(request), &publication);
+  Record& record = publication.records.back();
+  for (const v1::Digest* digest : {&variant.record().artifact(), &variant.record().shared_object()}) {
+    if (digest->sha256().empty()) continue;
+    const absl::StatusOr<Digest> named = FromProto(*digest, "record");
+    if (!named.ok()) return named.status();
+    record.blobs.push_back(*named);
+  }
+  record.value = SerializeDeterministic(variant);
+  record.id.ns = ctx.ns;
+  const absl::StatusOr<KeyParts> item = KeyBuilder("variant").Add("variant", record.value).Build();
+  if (!item.ok()) return item.status();
+  record.id.item = item->ToKey();
+  for (const ListedRecord& listed : *present) {
+    if (listed.record.id == record.id) return absl::OkStatus();
+  }
+  if (present->size() >= kMaxVariants) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the graph has ", present->size(), " variants, as many as it may"));
+  }
+  return Publish(ctx, std::move(publication), "publish_variant");
 }
 
 std::optional<v1::Failure> ActionCache::LookupNegative(const RequestContext& ctx, const Key& key) {

@@ -1,8 +1,9 @@
-// The cache as compiles use it: actions, kernels and negative entries. This is where "a cache error means: compile
-// without the cache" is decided: a look-up that fails for any reason is a miss, logged and counted.
+// The cache as compiles use it: actions, variants, kernels and negative entries. This is where "a cache error means:
+// compile without the cache" is decided: a look-up that fails for any reason is a miss, logged and counted.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@
 namespace kiln {
 
 inline constexpr size_t kInlineBytes = 64 << 10;  // blobs smaller than this travel within Done
+
+inline constexpr size_t kMaxVariants = 64;  // of one key, in one namespace
 
 // The blobs of one action.
 struct ActionBlobs {
@@ -46,6 +49,14 @@ class ActionCache {
 
   // Puts the large blobs into `done` too, as far as the store has them: for clients that will not be able to fetch.
   void InlineAll(const RequestContext& ctx, v1::Done* done);
+
+  // The most specific variant whose predicates hold of `hints`. `ctx.ns` decides whose variants there are.
+  std::optional<v1::Variant> LookupVariant(const RequestContext& ctx, const Key& key, std::span<const int64_t> hints);
+
+  // Adds to the variants of `key`, in ctx.ns; one that is there already stays. `request` is what it was compiled for;
+  // it and what `variant.record` names are kept as long as the variant. ResourceExhausted: the key has kMaxVariants;
+  // else the store's status.
+  absl::Status PublishVariant(const RequestContext& ctx, const Key& key, v1::Variant variant, std::string request);
 
   std::optional<v1::Failure> LookupNegative(const RequestContext& ctx, const Key& key);
 

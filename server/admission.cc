@@ -86,7 +86,7 @@ absl::Status CheckNodes(const v1::Graph& graph, const v1::Config::Limits& limits
       if (!node.args(a).has_list()) continue;
       args += static_cast<uint64_t>(node.args(a).list().items_size());
       for (const v1::Arg& item : node.args(a).list().items()) {
-        if (!item.has_list()) continue;
+        if (!item.has_list() || graph.level() == v1::Graph::TORCH) continue;
         absl::Status status =
             absl::InvalidArgumentError(absl::StrCat("graph.nodes[", n, "].args[", a, "]: a list within a list"));
         SetNode(status, n);

@@ -242,25 +242,5 @@ TEST_F(CompileE2e, CapabilitiesSayWhatIsServed) {
   EXPECT_EQ(reply.max_nodes(), 200000u);
 }
 
-TEST_F(CompileE2e, CallSpecsAreStored) {
-  StartDaemon();
-  v1::PutCallSpecRequest request;
-  request.set_protocol_version(1);
-  request.set_key(std::string(32, 'k'));
-  request.mutable_spec()->set_version(1);
-  const auto put = [&] {
-    grpc::ClientContext context;
-    TestClient::SetDeadline(&context);
-    v1::PutCallSpecReply reply;
-    return client_->compiler().PutCallSpec(&context, request, &reply);
-  };
-  EXPECT_TRUE(put().ok());
-  request.mutable_spec()->set_version(2);
-  EXPECT_EQ(put().error_message(), "spec.version: the client's is 2, the server's is 1");
-  request.mutable_spec()->set_version(1);
-  request.set_key("short");
-  EXPECT_EQ(put().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-}
-
 }  // namespace
 }  // namespace kiln

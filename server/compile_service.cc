@@ -1,10 +1,12 @@
 #include "server/compile_service.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/artifact/abi.h"
+#include "compiler/artifact/call_spec.h"
 #include "server/request_key.h"
 #include "server/status.h"
 #include "server/wire.h"
@@ -15,8 +17,7 @@ namespace {
 constexpr size_t kChunkBytes = 1 << 20;
 constexpr uint32_t kWaitersPerCompile = 16;
 constexpr size_t kShownKeyDigits = 12;
-constexpr uint32_t kCallSpecVersion = 1;
-constexpr size_t kMaxCallSpecBytes = 4 << 20;
+constexpr size_t kMaxVariantBytes = 1 << 20;
 
 std::string Shown(const Key& key) { return key.Hex().substr(0, kShownKeyDigits); }
 
@@ -110,27 +111,78 @@ absl::StatusOr<CompileService::Keyed> CompileService::Admit(const v1::CompileReq
   return keyed;
 }
 
-grpc::Status CompileService::Lookup(grpc::ServerContext* context, const v1::CompileRequest* request,
+grpc::Status CompileService::Lookup(grpc::ServerContext* context, const v1::LookupRequest* request,
                                     v1::LookupReply* reply) {
   RpcCall call(options_.rpc, context, "Lookup", request->job());
-  if (absl::Status s = call.Authorize(Role::kReader); !s.ok()) return call.Finish(s);
-  const absl::StatusOr<Keyed> keyed = Admit(*request);
-  if (!keyed.ok()) return call.Finish(keyed.status());
+  return call.Finish(DoLookup(call, *request, reply));
+}
+
+absl::Status CompileService::DoLookup(RpcCall& call, const v1::LookupRequest& request, v1::LookupReply* reply) {
+  if (absl::Status s = call.Authorize(Role::kReader); !s.ok()) return s;
+  if (absl::Status s = CheckProtocolVersion(request.protocol_version()); !s.ok()) return s;
+  if (request.has_request_digest()) {
+    v1::Digest named;
+    named.set_sha256(request.request_digest());
+    const absl::StatusOr<Digest> digest = FromProto(named, "request_digest");
+    if (!digest.ok()) return digest.status();
+    LookupVariant(call, CaptureKey(*digest, options_.compile.build), request, reply);
+    return absl::OkStatus();
+  }
+  if (!request.has_request()) return absl::InvalidArgumentError("request, request_digest: want one of them");
+  const absl::StatusOr<Keyed> keyed = Admit(request.request());
+  if (!keyed.ok()) return keyed.status();
+  if (request.request().graph().level() == v1::Graph::TORCH) {
+    const Digest digest = Digest::Of(RequestBytes(request.request()));
+    LookupVariant(call, CaptureKey(digest, options_.compile.build), request, reply);
+  } else {
+    LookupAction(call, keyed->key, reply);
+  }
+  return absl::OkStatus();
+}
+
+void CompileService::LookupAction(RpcCall& call, const Key& key, v1::LookupReply* reply) {
   const RequestContext ctx = call.MakeContext();
-  reply->set_key(std::string(keyed->key.bytes()));
-  if (std::optional<v1::Done> done = options_.compile.cache->LookupAction(ctx, keyed->key)) {
+  reply->set_key(std::string(key.bytes()));
+  if (std::optional<v1::Done> done = options_.compile.cache->LookupAction(ctx, key)) {
     options_.stats->Add(call.job(), HitCounters(*done));
     done->set_server_seconds(absl::ToDoubleSeconds(call.elapsed()));
     reply->set_hit(true);
     *reply->mutable_done() = *std::move(done);
-    call.Note("hit " + Shown(keyed->key));
-  } else {
-    const std::optional<v1::Failure> failure = options_.compile.cache->LookupNegative(ctx, keyed->key);
-    options_.stats->Add(call.job(), OneLookup(false));
-    reply->set_reason(failure ? absl::StrCat("it failed before: ", failure->message()) : "not in the cache");
-    call.Note("miss " + Shown(keyed->key));
+    call.Note("hit " + Shown(key));
+    return;
   }
-  return call.Finish(absl::OkStatus());
+  const std::optional<v1::Failure> failure = options_.compile.cache->LookupNegative(ctx, key);
+  options_.stats->Add(call.job(), OneLookup(false));
+  reply->set_reason(failure ? absl::StrCat("it failed before: ", failure->message()) : "not in the cache");
+  call.Note("miss " + Shown(key));
+}
+
+// A miss is no miss of Stats: the Compile that follows is counted.
+void CompileService::LookupVariant(RpcCall& call, const Key& key, const v1::LookupRequest& request,
+                                   v1::LookupReply* reply) {
+  reply->set_key(std::string(key.bytes()));
+  const std::span hints(request.hints().data(), static_cast<size_t>(request.hints_size()));
+  std::optional<v1::Variant> variant = options_.compile.cache->LookupVariant(call.MakeContext(), key, hints);
+  if (!variant) {
+    reply->set_reason("not in the cache");
+    call.Note("miss " + Shown(key));
+    return;
+  }
+  if (!variant->refused().empty()) {
+    reply->set_reason(variant->refused());
+    call.Note("refused " + Shown(key));
+  } else {
+    reply->set_hit(true);
+    v1::Done* done = reply->mutable_done();
+    done->set_outcome(v1::Done::HIT);
+    done->set_key(variant->record().key());
+    *done->mutable_record() = std::move(*variant->mutable_record());
+    options_.stats->Add(call.job(), HitCounters(*done));
+    done->set_server_seconds(absl::ToDoubleSeconds(call.elapsed()));
+    call.Note("hit " + Shown(key));
+  }
+  variant->clear_record();
+  *reply->mutable_variant() = *std::move(variant);
 }
 
 grpc::Status CompileService::Compile(grpc::ServerContext* context, const v1::CompileRequest* request,
@@ -142,6 +194,10 @@ grpc::Status CompileService::Compile(grpc::ServerContext* context, const v1::Com
 absl::Status CompileService::DoCompile(RpcCall& call, grpc::ServerContext* context, const v1::CompileRequest& request,
                                        grpc::ServerWriter<v1::CompileEvent>* writer) {
   if (absl::Status s = call.Authorize(Role::kWriter); !s.ok()) return s;
+  if (request.graph().level() == v1::Graph::TORCH) {
+    return absl::InvalidArgumentError(
+        "graph.level: graphs of level TORCH are looked up; what AOTAutograd makes of them is compiled");
+  }
   absl::StatusOr<Keyed> keyed = Admit(request);
   if (!keyed.ok()) return keyed.status();
   Stream stream{call, writer};
@@ -272,33 +328,67 @@ absl::Status CompileService::DoFetch(RpcCall& call, const v1::FetchRequest& requ
 }
 
 grpc::Status CompileService::PutCallSpec(grpc::ServerContext* context, const v1::PutCallSpecRequest* request,
-                                         v1::PutCallSpecReply*) {
-  RpcCall call(options_.rpc, context, "PutCallSpec");
-  return call.Finish(DoPutCallSpec(call, *request));
+                                         v1::PutCallSpecReply* reply) {
+  RpcCall call(options_.rpc, context, "PutCallSpec", request->request().job());
+  return call.Finish(DoPutCallSpec(call, *request, reply));
 }
 
-absl::Status CompileService::DoPutCallSpec(RpcCall& call, const v1::PutCallSpecRequest& request) {
+absl::Status CompileService::DoPutCallSpec(RpcCall& call, const v1::PutCallSpecRequest& request,
+                                           v1::PutCallSpecReply* reply) {
   if (absl::Status s = call.Authorize(Role::kWriter); !s.ok()) return s;
   if (absl::Status s = CheckProtocolVersion(request.protocol_version()); !s.ok()) return s;
-  if (request.spec().version() != kCallSpecVersion) {
-    return absl::InvalidArgumentError(absl::StrCat("spec.version: the client's is ", request.spec().version(),
-                                                   ", the server's is ", kCallSpecVersion));
+  if (request.request().graph().level() != v1::Graph::TORCH) {
+    return absl::InvalidArgumentError("request.graph.level: CallSpecs are for graphs of level TORCH");
   }
-  if (request.spec().ByteSizeLong() > kMaxCallSpecBytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("spec: bytes: ", request.spec().ByteSizeLong(), ", the server's bound is ", kMaxCallSpecBytes));
-  }
-  const absl::StatusOr<Key> key = Key::FromBytes(request.key());
-  if (!key.ok()) return key.status();
+  absl::StatusOr<Keyed> keyed = Admit(request.request());
+  if (!keyed.ok()) return keyed.status();
+  absl::StatusOr<v1::Variant> variant = CheckedVariant(call, request);
+  if (!variant.ok()) return variant.status();
+  for (const KeyPart& part : keyed->parts.parts) *variant->add_key_parts() = ToProto(part);
+  std::string bytes = RequestBytes(request.request());
+  const Key key = CaptureKey(Digest::Of(bytes), options_.compile.build);
+  reply->set_key(std::string(key.bytes()));
+  call.Note("put " + Shown(key));
   // It rests on the client's word, so it stays in the client's namespace.
-  Publication publication;
-  publication.blobs.push_back(MakeBlob(SerializeDeterministic(request.spec())));
-  Record record;
-  record.id = {Table::kVariants, call.principal().name, *key, {}};
-  record.value = ToProto(publication.blobs[0].digest).SerializeAsString();
-  record.blobs = {publication.blobs[0].digest};
-  publication.records.push_back(std::move(record));
-  return options_.store->Publish(call.MakeContext(), publication);
+  return options_.compile.cache->PublishVariant(call.MakeContext(), key, *std::move(variant), std::move(bytes));
+}
+
+// The variant as it is kept, fit for its compiled code.
+absl::StatusOr<v1::Variant> CompileService::CheckedVariant(RpcCall& call, const v1::PutCallSpecRequest& request) {
+  v1::Variant variant = request.variant();
+  if (variant.version() != kVariantVersion) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("variant.version: the client's is ", variant.version(), ", the server's is ", kVariantVersion));
+  }
+  if (variant.ByteSizeLong() > kMaxVariantBytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("variant: bytes: ", variant.ByteSizeLong(), ", the server's bound is ", kMaxVariantBytes));
+  }
+  variant.DiscardUnknownFields();
+  variant.clear_record();
+  variant.clear_request();
+  variant.clear_key_parts();
+  if (absl::Status s = CheckPredicates(variant); !s.ok()) return s;
+  if (!variant.refused().empty()) {
+    variant.clear_spec();
+    return variant;
+  }
+  const absl::StatusOr<Key> action = Key::FromBytes(request.action());
+  if (!action.ok()) return absl::InvalidArgumentError(absl::StrCat("action: ", action.status().message()));
+  const RequestContext ctx = call.MakeContext();
+  std::optional<v1::Done> done = options_.compile.cache->LookupAction(ctx, *action);
+  if (!done) return absl::FailedPreconditionError("action: there is no such compiled code in the cache");
+  options_.compile.cache->InlineAll(ctx, &*done);
+  v1::Artifact artifact;
+  if (!artifact.ParseFromString(done->artifact())) return absl::DataLossError("action: its artifact cannot be parsed");
+  const int inputs = request.request().graph().inputs_size();
+  if (static_cast<uint32_t>(inputs) != artifact.signature().num_inputs()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("request.graph: has ", inputs, " inputs, the compiled code ", artifact.signature().num_inputs()));
+  }
+  if (absl::Status s = CheckCallSpec(variant.spec(), ShapeOf(artifact)); !s.ok()) return s;
+  *variant.mutable_record() = std::move(*done->mutable_record());
+  return variant;
 }
 
 }  // namespace kiln

@@ -37,7 +37,7 @@ class CompileService final : public BoundedService {
 
   grpc::Status GetCapabilities(grpc::ServerContext* context, const v1::CapabilitiesRequest* request,
                                v1::Capabilities* reply);
-  grpc::Status Lookup(grpc::ServerContext* context, const v1::CompileRequest* request, v1::LookupReply* reply);
+  grpc::Status Lookup(grpc::ServerContext* context, const v1::LookupRequest* request, v1::LookupReply* reply);
   grpc::Status Compile(grpc::ServerContext* context, const v1::CompileRequest* request,
                        grpc::ServerWriter<v1::CompileEvent>* writer);
   grpc::Status Fetch(grpc::ServerContext* context, const v1::FetchRequest* request,
@@ -57,13 +57,17 @@ class CompileService final : public BoundedService {
   struct Stream;  // one Compile call
 
   absl::StatusOr<Keyed> Admit(const v1::CompileRequest& request) const;
+  absl::Status DoLookup(RpcCall& call, const v1::LookupRequest& request, v1::LookupReply* reply);
+  void LookupAction(RpcCall& call, const Key& key, v1::LookupReply* reply);
+  void LookupVariant(RpcCall& call, const Key& key, const v1::LookupRequest& request, v1::LookupReply* reply);
   absl::Status DoCompile(RpcCall& call, grpc::ServerContext* context, const v1::CompileRequest& request,
                          grpc::ServerWriter<v1::CompileEvent>* writer);
   absl::Status CompileMissing(RpcCall& call, grpc::ServerContext* context, Keyed keyed, Stream& stream);
   absl::StatusOr<std::string> Lead(SingleFlight::Lead& lead, const CompileTask& task, v1::Counters* counters);
   absl::Status Remember(const CompileTask& task, absl::Status failure);
   absl::Status DoFetch(RpcCall& call, const v1::FetchRequest& request, grpc::ServerWriter<v1::Chunk>* writer);
-  absl::Status DoPutCallSpec(RpcCall& call, const v1::PutCallSpecRequest& request);
+  absl::Status DoPutCallSpec(RpcCall& call, const v1::PutCallSpecRequest& request, v1::PutCallSpecReply* reply);
+  absl::StatusOr<v1::Variant> CheckedVariant(RpcCall& call, const v1::PutCallSpecRequest& request);
 
   const CompileServiceOptions options_;
   Gate queue_;    // compiles

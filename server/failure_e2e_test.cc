@@ -249,7 +249,9 @@ TEST_F(FailureE2e, GarbageBytesAreRefusedAndTheDaemonGoesOn) {
     EXPECT_FALSE(client_->CallRaw(method, "\xff\xff\xff garbage").ok()) << method;
     EXPECT_FALSE(client_->CallRaw(method, "\x0a\x7f").ok()) << method;
   }
-  const std::string whole = TestRequest({"kernel.a", "kernel.b"}).SerializeAsString();
+  v1::LookupRequest lookup;
+  *lookup.mutable_request() = TestRequest({"kernel.a", "kernel.b"});
+  const std::string whole = lookup.SerializeAsString();
   int refused = 0;
   for (size_t cut = 1; cut < whole.size(); ++cut) {
     refused += !client_->CallRaw("/kiln.v1.Compiler/Lookup", whole.substr(0, cut)).ok();

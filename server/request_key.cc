@@ -109,6 +109,24 @@ absl::StatusOr<KeyParts> RequestKey(const v1::CompileRequest& canonical, const s
       .Build();
 }
 
+Key CaptureKey(const Digest& digest, const std::string& build) {
+  return KeyBuilder("capture")
+      .Add("request", digest.Hex())
+      .Add("schema", absl::StrCat(kSchemaVersion))
+      .Add("build", build)
+      .Build()
+      .value()  // its names are distinct
+      .ToKey();
+}
+
+std::string RequestBytes(const v1::CompileRequest& request) {
+  v1::CompileRequest named = request;
+  named.clear_debug();
+  named.clear_job();
+  named.DiscardUnknownFields();
+  return SerializeDeterministic(named);
+}
+
 absl::StatusOr<Key> KernelObjectKey(const v1::KernelSource& kernel, const std::string& target,
                                     const std::string& build) {
   absl::StatusOr<KeyParts> parts = KeyBuilder("kernel")

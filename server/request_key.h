@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cache/digest.h"
 #include "cache/key.h"
 #include "proto/compile.pb.h"
 #include "proto/jobs.pb.h"
@@ -32,6 +33,12 @@ v1::CompileRequest CanonicalRequest(const v1::CompileRequest& request);
 // The parts of the key of a canonical request: level, graph, guards, precision, memory_budget, target, torch, aoti_abi,
 // kiln_abi, schema, build. Graphs above AOTAutograd's (Graph.TORCH) and below never share a key.
 absl::StatusOr<KeyParts> RequestKey(const v1::CompileRequest& canonical, const std::string& build);
+
+// The key under which the variants of a graph of level TORCH are kept. `digest` is that of RequestBytes.
+Key CaptureKey(const Digest& digest, const std::string& build);
+
+// The request as a client names it by digest: in field order, without debug and job.
+std::string RequestBytes(const v1::CompileRequest& request);
 
 // The key of a kernel's object: its text and symbol, target, build.
 absl::StatusOr<Key> KernelObjectKey(const v1::KernelSource& kernel, const std::string& target,

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/cpp/schema.h"
-#include "client/cpp/size_table.h"
+#include "compiler/artifact/size_table.h"
 #include "proto/artifact.pb.h"
 
 namespace kiln {

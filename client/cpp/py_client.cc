@@ -90,9 +90,10 @@ class WaitingCall {
 };
 
 // Parses "y#d" arguments' bytes; false with ValueError set.
-bool ParseRequest(const char* data, Py_ssize_t size, v1::CompileRequest* request) {
+template <typename Request>
+bool ParseRequest(const char* data, Py_ssize_t size, Request* request) {
   if (request->ParseFromArray(data, static_cast<int>(size))) return true;
-  PyErr_SetString(PyExc_ValueError, "not a serialised kiln.v1.CompileRequest");
+  PyErr_Format(PyExc_ValueError, "not a serialised %s", std::string(Request::descriptor()->full_name()).c_str());
   return false;
 }
 
@@ -146,21 +147,31 @@ PyObject* Compile(PyObject* self, PyObject* args) {
       static_cast<PyObject*>(nullptr));
 }
 
-PyObject* Lookup(PyObject* self, PyObject* args) {
+// A request's bytes and a time limit in, the reply's bytes out.
+template <typename Request, typename Method>
+PyObject* CallUnary(PyObject* self, PyObject* args, const char* format, Method method) {
   const char* data;
   Py_ssize_t size;
   double timeout_s;
-  if (!PyArg_ParseTuple(args, "y#d:lookup", &data, &size, &timeout_s)) return nullptr;
+  if (!PyArg_ParseTuple(args, format, &data, &size, &timeout_s)) return nullptr;
   return Guarded(
       [&]() -> PyObject* {
-        v1::CompileRequest request;
+        Request request;
         if (!ParseRequest(data, size, &request)) return nullptr;
         WaitingCall call(timeout_s);
-        const auto reply = call.Run([&](const CallOptions& options) { return Of(self).Lookup(request, options); });
+        const auto reply = call.Run([&](const CallOptions& options) { return (Of(self).*method)(request, options); });
         if (!reply.ok() || call.failed()) return call.Raise(reply.status());
         return PyBytes(reply->SerializeAsString());
       },
       static_cast<PyObject*>(nullptr));
+}
+
+PyObject* Lookup(PyObject* self, PyObject* args) {
+  return CallUnary<v1::LookupRequest>(self, args, "y#d:lookup", &Client::Lookup);
+}
+
+PyObject* PutCallSpec(PyObject* self, PyObject* args) {
+  return CallUnary<v1::PutCallSpecRequest>(self, args, "y#d:put_call_spec", &Client::PutCallSpec);
 }
 
 PyObject* Reset(PyObject* self, PyObject*) {
@@ -177,7 +188,11 @@ PyMethodDef kMethods[] = {
      "A v1.Done with both blobs, for a v1.CompileRequest. on_event gets each v1.CompileEvent before it, serialised; "
      "an\n"
      "exception in it cancels the call."},
-    {"lookup", Lookup, METH_VARARGS, "lookup(request: bytes, timeout_s: float) -> bytes: a v1.LookupReply."},
+    {"lookup", Lookup, METH_VARARGS,
+     "lookup(request: bytes, timeout_s: float) -> bytes\n\nA v1.LookupReply for a v1.LookupRequest; on a hit with both "
+     "blobs."},
+    {"put_call_spec", PutCallSpec, METH_VARARGS,
+     "put_call_spec(request: bytes, timeout_s: float) -> bytes\n\nA v1.PutCallSpecReply for a v1.PutCallSpecRequest."},
     {"reset", Reset, METH_NOARGS, "Drops the connection; the next call makes one."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cpp/digest.h"
 #include "compiler/artifact/abi.h"
+#include "compiler/artifact/call_spec.h"
 #include "proto/service.grpc.pb.h"
 
 namespace kiln {
@@ -93,6 +94,17 @@ absl::Status Stream(const Request& request, const CallOptions& options, Start st
   reader->Finish(&status, nullptr);
   call.Wait();
   return stopped ? absl::OkStatus() : FromGrpc(status);
+}
+
+// A server may be wrong, or an entry may have been made by another client than this one.
+absl::Status CheckVariant(const v1::LookupReply& reply) {
+  if (!reply.has_variant()) return absl::OkStatus();
+  v1::Artifact artifact;
+  if (!artifact.ParseFromString(reply.done().artifact())) return absl::DataLossError("the artifact cannot be parsed");
+  absl::Status status = CheckPredicates(reply.variant());
+  if (status.ok()) status = CheckCallSpec(reply.variant().spec(), ShapeOf(artifact));
+  if (status.ok()) return status;
+  return absl::DataLossError(absl::StrCat("the entry does not fit its code: ", std::string(status.message())));
 }
 
 absl::Status FromFailure(const v1::Failure& failure) {
@@ -204,13 +216,14 @@ absl::StatusOr<v1::Capabilities> Client::GetCapabilities(const CallOptions& opti
   return reply;
 }
 
-absl::StatusOr<v1::LookupReply> Client::Lookup(const v1::CompileRequest& request, const CallOptions& options) {
+absl::StatusOr<v1::LookupReply> Client::Lookup(const v1::LookupRequest& request, const CallOptions& options) {
   const std::shared_ptr<Connection> c = connection();
   absl::StatusOr<v1::LookupReply> reply = Unary<v1::LookupReply>(
       request, options,
       [&](auto* context, const auto& r, auto* queue) { return c->stub->AsyncLookup(context, r, queue); });
   if (!reply.ok() || !reply->hit()) return reply;
   if (absl::Status s = FetchBlobs(reply->mutable_done(), options); !s.ok()) return s;
+  if (absl::Status s = CheckVariant(*reply); !s.ok()) return s;
   return reply;
 }
 
@@ -283,12 +296,12 @@ absl::StatusOr<std::shared_ptr<const std::string>> Client::Fetch(const v1::Diges
   return blob;
 }
 
-absl::Status Client::PutCallSpec(const v1::PutCallSpecRequest& request, const CallOptions& options) {
+absl::StatusOr<v1::PutCallSpecReply> Client::PutCallSpec(const v1::PutCallSpecRequest& request,
+                                                         const CallOptions& options) {
   const std::shared_ptr<Connection> c = connection();
-  return Unary<v1::PutCallSpecReply>(
-             request, options,
-             [&](auto* context, const auto& r, auto* queue) { return c->stub->AsyncPutCallSpec(context, r, queue); })
-      .status();
+  return Unary<v1::PutCallSpecReply>(request, options, [&](auto* context, const auto& r, auto* queue) {
+    return c->stub->AsyncPutCallSpec(context, r, queue);
+  });
 }
 
 }  // namespace kiln

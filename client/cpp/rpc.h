@@ -52,8 +52,8 @@ class Client {
   // Asked of the server once a connection. FailedPrecondition: it speaks another protocol version.
   absl::StatusOr<v1::Capabilities> GetCapabilities(const CallOptions& options);
 
-  // Hit or miss; on a hit, with both blobs, as from Compile.
-  absl::StatusOr<v1::LookupReply> Lookup(const v1::CompileRequest& request, const CallOptions& options);
+  // Hit or miss; on a hit, with both blobs, as from Compile, and a CallSpec that fits them (DataLoss if it does not).
+  absl::StatusOr<v1::LookupReply> Lookup(const v1::LookupRequest& request, const CallOptions& options);
 
   // Looks up, joins or compiles. `on_event` sees each event but the last, on the calling thread. The result has both
   // blobs, fetched if the server did not send them along, and checked against the record's digests (DataLoss).
@@ -64,7 +64,7 @@ class Client {
   // A blob; checked. From memory if this client has it.
   absl::StatusOr<std::shared_ptr<const std::string>> Fetch(const v1::Digest& digest, const CallOptions& options);
 
-  absl::Status PutCallSpec(const v1::PutCallSpecRequest& request, const CallOptions& options);
+  absl::StatusOr<v1::PutCallSpecReply> PutCallSpec(const v1::PutCallSpecRequest& request, const CallOptions& options);
 
   // Drops the connection; the next call makes one.
   void Reset();

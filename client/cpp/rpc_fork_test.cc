@@ -23,7 +23,7 @@ class Server : public v1::Compiler::Service {
     reply->set_protocol_version(1);
     return grpc::Status::OK;
   }
-  grpc::Status Lookup(grpc::ServerContext*, const v1::CompileRequest*, v1::LookupReply*) override {
+  grpc::Status Lookup(grpc::ServerContext*, const v1::LookupRequest*, v1::LookupReply*) override {
     return grpc::Status::OK;
   }
   grpc::Status Compile(grpc::ServerContext* context, const v1::CompileRequest*,

@@ -36,7 +36,7 @@ class FakeServer : public v1::Compiler::Service {
     reply->set_build("0123456789ab");
     return grpc::Status::OK;
   }
-  grpc::Status Lookup(grpc::ServerContext*, const v1::CompileRequest*, v1::LookupReply* reply) override {
+  grpc::Status Lookup(grpc::ServerContext*, const v1::LookupRequest*, v1::LookupReply* reply) override {
     *reply = script().lookup;
     return grpc::Status::OK;
   }

@@ -64,6 +64,13 @@ class ArgImporter {
       case v1::Arg::kList:
         if (in_list) return Invalid(path, "a list inside a list");
         return List(arg.list(), path);
+      case v1::Arg::kTuple:
+      case v1::Arg::kDict:
+      case v1::Arg::kSlice:
+      case v1::Arg::kComplex:
+      case v1::Arg::kEllipsis:
+      case v1::Arg::kFunction:
+      case v1::Arg::kSubgraph:
       case v1::Arg::KIND_NOT_SET:
         break;
     }

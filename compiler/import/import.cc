@@ -268,6 +268,7 @@ class Importer {
         case v1::Output::kNone:
           builder_.AddNoneOutput();
           break;
+        case v1::Output::kArg:
         case v1::Output::KIND_NOT_SET:
           return Invalid(path, "an output of unknown kind");
       }

@@ -116,8 +116,11 @@ grpc::Status TestClient::Fetch(const v1::Digest& digest, uint64_t offset, std::s
 v1::LookupReply TestClient::Lookup(const v1::CompileRequest& request, grpc::Status* status) {
   grpc::ClientContext context;
   SetDeadline(&context);
+  v1::LookupRequest lookup;
+  lookup.set_protocol_version(request.protocol_version());
+  *lookup.mutable_request() = request;
   v1::LookupReply reply;
-  const grpc::Status s = compiler_->Lookup(&context, request, &reply);
+  const grpc::Status s = compiler_->Lookup(&context, lookup, &reply);
   if (status != nullptr) *status = s;
   return reply;
 }

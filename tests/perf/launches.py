@@ -6,7 +6,8 @@ Kernel launches and calls of ATen operators, forward and backward together, on t
 the calls that its generated wrapper makes: of its kernels, each of which may be several loops in one parallel region,
 and of `extern_kernels` and `torch.ops`. kiln's are the entries into the threads, each for kernels that follow each
 other. Then what kiln's kernels compute and move (kiln-opt --stop-after=fuse): graph nodes, and MB beside what they
-would move one by one. Exit status 1 if a model does not compile, or kiln's kernels are launched more often than Inductor's.
+would move one by one. Exit status 1 if a model does not compile, or kiln's kernels are launched more often than
+Inductor's.
 """
 
 from __future__ import annotations

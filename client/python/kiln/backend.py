@@ -10,11 +10,13 @@ from typing import Any
 import torch
 from torch import fx
 
-from kiln import session
+from kiln import session, wrapper
+from kiln.call_spec import Refused, Traced, derive
 from kiln.capture import Capture, capture_inference, capture_joint
 from kiln.counters import counters
 from kiln.errors import CaptureError, KilnError, KilnWarning
 from kiln.guards import EntryState, guard_spec, name_inputs
+from kiln.lookup import Lookup
 from kiln.opaque import BoxedFunction, function_of, split
 from kiln.options import Options
 from kiln.proto import compile_pb2
@@ -45,6 +47,9 @@ def _compile(gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options
 
     _refuse_unsupported_modes(gm)
     unit = _Unit(options, EntryState.now(gm, example_inputs))
+    lookup = unit.lookup(gm, example_inputs)
+    if lookup is not None and (found := lookup.find(options)) is not None:
+        return found
     # Nothing is donated, so that retain_graph=True works as in eager mode.
     with torch._functorch.config.patch(donated_buffer=False):
         compiled: Callable[..., Any] = aot_autograd(
@@ -55,7 +60,7 @@ def _compile(gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options
             decompositions={},
             keep_inference_input_mutations=True,
         )(gm, example_inputs)
-    return compiled
+    return unit.finish(compiled, lookup, len(example_inputs))
 
 
 class _Unit:
@@ -64,6 +69,34 @@ class _Unit:
     def __init__(self, options: Options, entry: EntryState) -> None:
         self._options = options
         self._entry = entry
+        self._in_autocast = torch._C._is_any_autocast_enabled()
+        self._done: tuple[Capture, session.Compiled] | None = None
+        self._metadata: Any = None
+
+    def lookup(self, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Lookup | None:
+        try:
+            return Lookup(gm, example_inputs, self._entry, self._request())
+        except CaptureError as e:
+            log.info("no look-up, the graph is traced: %s", e)
+            return None
+
+    def finish(self, compiled: Callable[..., Any], lookup: Lookup | None, num_inputs: int) -> Callable[..., Any]:
+        """What runs, once AOTAutograd is through: what a later process, which hits, will run as well. `compiled`,
+        AOTAutograd's own wrapper, where that is refused."""
+        if self._done is None:  # AOTAutograd had nothing to compile
+            return compiled
+        capture, done = self._done
+        training = len(done.functions) == 2
+        try:
+            spec = derive(Traced(self._metadata, capture, done.signature, training, self._in_autocast), num_inputs)
+        except Refused as e:
+            log.info("AOTAutograd is needed: %s", e)
+            if lookup is not None:
+                lookup.refuse(str(e), self._options)
+            return compiled
+        if lookup is not None:
+            lookup.put(spec, done.key, self._options)
+        return wrapper.build(spec, *done.functions)
 
     def compile_joint(
         self,
@@ -82,28 +115,43 @@ class _Unit:
 
     def take(self, gm: fx.GraphModule, _example_inputs: Sequence[Any]) -> BoxedFunction:
         """AOTAutograd's forward and backward compiler."""
+        self._read_metadata()
         return function_of(gm)
 
     def compile_inference(self, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> BoxedFunction:
-        from torch._guards import TracingContext
-
-        metadata = TracingContext.get().fw_metadata
+        metadata = self._read_metadata()
         capture = capture_inference(gm, _shape_env(example_inputs))
         compiled = self._compile(capture, metadata.static_input_indices if metadata is not None else ())
         (function,) = compiled.functions
         return function
 
+    def _read_metadata(self) -> Any:
+        """AOTAutograd's, which is complete when it calls a compiler."""
+        from torch._guards import TracingContext
+
+        if self._metadata is None:
+            self._metadata = TracingContext.get().fw_metadata
+        return self._metadata
+
     def _compile(self, capture: Capture, static_inputs: Sequence[int]) -> session.Compiled:
         name_inputs(capture, self._entry)
-        request = compile_pb2.CompileRequest(graph=capture.graph, debug=capture.debug)
+        request = self._request()
+        request.graph.CopyFrom(capture.graph)
+        request.debug.CopyFrom(capture.debug)
         request.guards.CopyFrom(guard_spec(capture, self._entry, static_inputs))
+        compiled = session.compile_graph(request, self._options)
+        self._done = (capture, compiled)
+        return compiled
+
+    def _request(self) -> compile_pb2.CompileRequest:
+        request = compile_pb2.CompileRequest()
         request.options.precision = compile_pb2.Options.Precision.Value(self._options.precision.upper())
         budget = self._options.memory_budget
         if budget is None:
             budget = torch._functorch.config.activation_memory_budget
         if budget != 1.0:
             request.options.memory_budget = budget
-        return session.compile_graph(request, self._options)
+        return request
 
 
 def _shape_env(inputs: Any) -> Any:

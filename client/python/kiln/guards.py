@@ -13,6 +13,7 @@ import torch
 from torch import fx
 
 from kiln.capture import Capture
+from kiln.errors import CaptureError
 from kiln.proto import graph_pb2
 from kiln.symbols import SymTableBuilder
 from kiln.tensors import TypeTable
@@ -59,6 +60,7 @@ def global_state() -> tuple[tuple[str, str], ...]:
         "inference_mode": str(torch.is_inference_mode_enabled()),
         "matmul_precision": torch.get_float32_matmul_precision(),
         "mkldnn": str(torch.backends.mkldnn.enabled),
+        "functorch_config": torch._functorch.config.get_hash().hex(),
     }
     for name, getter in _FLAGS.items():
         read = getattr(torch._C, getter, None)
@@ -102,39 +104,75 @@ def _autocast() -> str:
 def guard_spec(capture: Capture, entry: EntryState, static_inputs: Iterable[int]) -> graph_pb2.GuardSpec:
     """Guards of the primals of a captured graph (all inputs, for inference); `static_inputs` are the positions of
     parameters and buffers."""
-    spec = graph_pb2.GuardSpec()
-    syms = SymTableBuilder(spec.syms, capture.shape_env, with_size_class=False)
-    types = TypeTable(spec.types, syms)
     inputs = capture.primals or capture.inputs
+    writer = _Writer([node.meta["val"] for node in inputs], capture.shape_env)
     static = frozenset(static_inputs)
-    groups = _alias_groups(inputs)
     for i, node in enumerate(inputs):
-        value = node.meta["val"]
-        if not isinstance(value, torch.Tensor):
-            spec.inputs.add(kind=_G.SYMINT, type=syms.input_symbol(value))
-            continue
         index = _dynamo_index(node, i)
-        spec.inputs.add(
-            kind=_G.TENSOR,
-            type=types.of(value),
-            requires_grad=index < len(entry.requires_grad) and entry.requires_grad[index],
-            is_static=i in static,
-            alias_group=groups[i],
-        )
-    _predicates(spec, syms, capture)
-    for name, text in entry.globals:
-        spec.globals.add(name=name, value=text)
-    return spec
+        guard = writer.add(i)
+        if guard.kind == _G.TENSOR:
+            guard.requires_grad = index < len(entry.requires_grad) and entry.requires_grad[index]
+            guard.is_static = i in static
+    return writer.finish(entry)
 
 
-def _alias_groups(inputs: Sequence[fx.Node]) -> list[int]:
+def torch_guard_spec(gm: fx.GraphModule, example_inputs: Sequence[Any], entry: EntryState) -> graph_pb2.GuardSpec:
+    """Guards of the inputs of Dynamo's graph. Sizes come from its own fake tensors, the rest from the real ones."""
+    nodes = gm.graph.find_nodes(op="placeholder")
+    values = [node.meta.get("example_value", real) for node, real in zip(nodes, example_inputs, strict=True)]
+    writer = _Writer(values, _shape_env(values))
+    for i, real in enumerate(example_inputs):
+        guard = writer.add(i)
+        if guard.kind == _G.TENSOR:
+            guard.storage_offset = writer.syms.size(values[i].storage_offset())
+            guard.requires_grad = real.requires_grad
+            guard.is_leaf = real.is_leaf
+            guard.is_view = real._is_view()
+            guard.is_inference = real.is_inference()
+            guard.is_static = isinstance(real, torch.nn.Parameter) or hasattr(real, "_dynamo_static_input_type")
+    return writer.finish(entry)
+
+
+class _Writer:
+    def __init__(self, values: Sequence[Any], shape_env: Any) -> None:
+        self.spec = graph_pb2.GuardSpec()
+        self.syms = SymTableBuilder(self.spec.syms, shape_env, with_size_class=False)
+        self._types = TypeTable(self.spec.types, self.syms)
+        self._values = values
+        self._shape_env = shape_env
+        self._groups = _alias_groups(values)
+
+    def add(self, position: int) -> Any:
+        """The next input's guard, with what its value says. CaptureError if that is neither a tensor nor a size."""
+        value = self._values[position]
+        if isinstance(value, torch.Tensor):
+            group = self._groups[position]
+            return self.spec.inputs.add(kind=_G.TENSOR, type=self._types.of(value), alias_group=group)
+        if isinstance(value, torch.SymInt) or type(value) is int:
+            return self.spec.inputs.add(kind=_G.SYMINT, type=self.syms.input_symbol(value))
+        raise CaptureError(f"input {position} is a {type(value).__name__}")
+
+    def finish(self, entry: EntryState) -> graph_pb2.GuardSpec:
+        _predicates(self.spec, self.syms, self._shape_env)
+        for name, text in entry.globals:
+            self.spec.globals.add(name=name, value=text)
+        return self.spec
+
+
+def _shape_env(values: Sequence[Any]) -> Any:
+    for value in values:
+        if isinstance(value, torch.SymInt):
+            return value.node.shape_env
+    return None
+
+
+def _alias_groups(values: Sequence[Any]) -> list[int]:
     """1, 2, … for inputs that share a storage with another, numbered by first use; 0 for the others."""
     members: dict[int, list[int]] = {}
-    for i, node in enumerate(inputs):
-        value = node.meta["val"]
+    for i, value in enumerate(values):
         if isinstance(value, torch.Tensor):
             members.setdefault(value.untyped_storage()._cdata, []).append(i)
-    groups = [0] * len(inputs)
+    groups = [0] * len(values)
     shared = [m for m in members.values() if len(m) > 1]
     for number, positions in enumerate(shared, 1):
         for i in positions:
@@ -150,13 +188,13 @@ def _dynamo_index(node: fx.Node, position: int) -> int:
     return int(getattr(desc, "idx", position))
 
 
-def _predicates(spec: graph_pb2.GuardSpec, syms: SymTableBuilder, capture: Capture) -> None:
+def _predicates(spec: graph_pb2.GuardSpec, syms: SymTableBuilder, shape_env: Any) -> None:
     """Relations between the inputs' sizes that torch guards on so far. One that cannot be written down is left out: the
     graph is shipped as traced, so a predicate only tells the server more."""
-    if capture.shape_env is None:
+    if shape_env is None:
         return
     found = set()
-    for guard in capture.shape_env.guards:
+    for guard in shape_env.guards:
         if guard.expr.free_symbols and syms.knows(guard.expr):
             predicate = syms.predicate(guard.expr)
             if predicate is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import importlib
 import logging
@@ -9,7 +10,8 @@ import os
 import threading
 import time
 import uuid
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
@@ -22,9 +24,11 @@ from kiln.local import local_address
 from kiln.logs import Progress
 from kiln.opaque import BoxedFunction
 from kiln.options import Options
-from kiln.proto import artifact_pb2, compile_pb2
+from kiln.proto import artifact_pb2, call_spec_pb2, compile_pb2
 
 log = logging.getLogger("kiln.session")
+
+_Reply = TypeVar("_Reply")
 
 PROTOCOL_VERSION = 1
 # A server answers Capabilities at once, whatever it is compiling: silence means that it hangs or cannot be reached.
@@ -35,12 +39,28 @@ PAUSE_SECONDS = 30.0
 _OUTCOMES = {compile_pb2.Done.HIT: "hit", compile_pb2.Done.COMPILED: "compiled", compile_pb2.Done.JOINED: "joined"}
 
 
+@dataclasses.dataclass(frozen=True)
 class Compiled:
     """A loaded artifact: the server's signature, and one boxed function for inference or two for a joint graph."""
 
-    def __init__(self, signature: artifact_pb2.PlanSignature, functions: list[BoxedFunction]) -> None:
-        self.signature = signature
-        self.functions = functions
+    key: bytes
+    signature: artifact_pb2.PlanSignature
+    functions: list[BoxedFunction]
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What a look-up of Dynamo's graph found. `compiled` is None where the variant says that its kind is refused."""
+
+    variant: call_spec_pb2.Variant
+    compiled: Compiled | None
+
+
+def address(request: compile_pb2.CompileRequest, options: Options) -> None:
+    """Fills in what a request says beside its graph and guards: protocol version, target, job."""
+    request.protocol_version = PROTOCOL_VERSION
+    request.target.CopyFrom(_target())
+    request.job.job = options.job
 
 
 def compile_graph(request: compile_pb2.CompileRequest, options: Options) -> Compiled:
@@ -49,17 +69,49 @@ def compile_graph(request: compile_pb2.CompileRequest, options: Options) -> Comp
     Fills in the request's protocol version, target and job.
     """
     start = time.monotonic()
-    request.protocol_version = PROTOCOL_VERSION
-    request.target.CopyFrom(_target())
-    request.job.job = options.job
+    address(request, options)
     data = request.SerializeToString(deterministic=True)
-    if options.record:
-        try:
-            record.append(options.record, data)
-        except OSError as e:
-            raise KilnError(f"cannot record into {options.record}: {e.strerror}") from e
-    done = _compile(data, options, start + options.timeout)
-    return _load(done, start)
+    _record(options, compile_pb2.Recorded(compile=request))
+    deadline = start + options.timeout
+    data += compile_pb2.CompileRequest(job=_new_request(options)).SerializeToString()
+    return _load(_ask(options, lambda server: server.compile(data, deadline)), start)
+
+
+def lookup(digest: bytes, hints: Sequence[int], options: Options) -> Found | None:
+    """Asks for the graph whose request has this SHA-256, and loads its code. None: there is none. KilnError."""
+    start = time.monotonic()
+    request = compile_pb2.LookupRequest(
+        protocol_version=PROTOCOL_VERSION, request_digest=digest, hints=hints, job=_new_request(options)
+    )
+    data, deadline = request.SerializeToString(), start + options.timeout
+    reply = _ask(options, lambda server: server.lookup(data, deadline))
+    if not reply.HasField("variant"):
+        return None
+    return Found(reply.variant, _load(reply.done, start) if reply.hit else None)
+
+
+def put_call_spec(request: compile_pb2.PutCallSpecRequest, options: Options) -> None:
+    """KilnError."""
+    request.protocol_version = PROTOCOL_VERSION
+    data, deadline = request.SerializeToString(), time.monotonic() + options.timeout
+    _ask(options, lambda server: server.put_call_spec(data, deadline))
+
+
+def record_call_spec(request: compile_pb2.PutCallSpecRequest, compiled_from: bytes, options: Options) -> None:
+    """Where options.record asks for it. `compiled_from` is Compiled.request. KilnError."""
+    recorded = compile_pb2.Recorded(call_spec=request)
+    recorded.call_spec.protocol_version = PROTOCOL_VERSION
+    recorded.call_spec.action = hashlib.sha256(compiled_from).digest()
+    _record(options, recorded)
+
+
+def _record(options: Options, recorded: compile_pb2.Recorded) -> None:
+    if not options.record:
+        return
+    try:
+        record.append(options.record, recorded)
+    except OSError as e:
+        raise KilnError(f"cannot record into {options.record}: {e.strerror}") from e
 
 
 def reset() -> None:
@@ -82,17 +134,28 @@ class _Server:
 
     def compile(self, data: bytes, deadline: float) -> compile_pb2.Done:
         """ServerError. One that is "UNAVAILABLE" may be tried again at once; the channel is new then."""
-        self._probe()
         progress = Progress(log)
         try:
-            return compile_pb2.Done.FromString(
-                self._client.compile(data, max(deadline - time.monotonic(), 0.001), progress.event)
-            )
+            done = self._call(self._client.compile, data, deadline, progress.event)
+        finally:
+            progress.close()
+        return compile_pb2.Done.FromString(done)
+
+    def lookup(self, data: bytes, deadline: float) -> compile_pb2.LookupReply:
+        """Likewise."""
+        return compile_pb2.LookupReply.FromString(self._call(self._client.lookup, data, deadline))
+
+    def put_call_spec(self, data: bytes, deadline: float) -> None:
+        """Likewise."""
+        self._call(self._client.put_call_spec, data, deadline)
+
+    def _call(self, method: Callable[..., bytes], data: bytes, deadline: float, *more: Any) -> bytes:
+        self._probe()
+        try:
+            return method(data, max(deadline - time.monotonic(), 0.001), *more)
         except _extension().RpcError as e:
             self._probed = False
             raise self._error(e) from None
-        finally:
-            progress.close()
 
     def _probe(self) -> None:
         """Makes sure that somebody is there before a call that may wait for long."""
@@ -147,13 +210,16 @@ def _server(address: str) -> _Server:
         return server
 
 
-def _compile(data: bytes, options: Options, deadline: float) -> compile_pb2.Done:
+def _new_request(options: Options) -> compile_pb2.JobInfo:
+    return compile_pb2.JobInfo(job=options.job, request_id=uuid.uuid4().hex[:16])
+
+
+def _ask(options: Options, call: Callable[[_Server], _Reply]) -> _Reply:
     """One more try where the server is gone: it may have just been restarted, and the local daemon starts on demand."""
-    data += compile_pb2.CompileRequest(job=compile_pb2.JobInfo(request_id=uuid.uuid4().hex[:16])).SerializeToString()
     for last in (False, True):
         address = options.server or _local_daemon(again=last)
         try:
-            return _server(address).compile(data, deadline)
+            return call(_server(address))
         except ServerError as e:
             if last or e.code != "UNAVAILABLE":
                 raise
@@ -185,7 +251,7 @@ def _load(done: compile_pb2.Done, start: float) -> Compiled:
         graph.outcome, graph.key[:12], graph.server_seconds, graph.client_seconds, len(graph.kernels), graph.launches,
         sum(graph.external_calls.values()),
     )  # fmt: skip
-    return Compiled(signature, functions)
+    return Compiled(done.key, signature, functions)
 
 
 def _describe(done: compile_pb2.Done, info: dict[str, Any], client_seconds: float) -> CompiledGraph:

@@ -35,5 +35,5 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         sent.append(request)
         return interpreter.compile_graph(request, options)
 
-    monkeypatch.setattr(session, "compile_graph", compile_graph)
+    interpreter.replace_server(monkeypatch.setattr, compile_graph)
     return sent

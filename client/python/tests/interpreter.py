@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from kiln import session
 from kiln.external import python_call
 from kiln.opaque import boxed
 from kiln.proto import artifact_pb2, compile_pb2, graph_pb2
@@ -133,6 +134,14 @@ def _outputs(outputs: Any) -> list[Any]:
     return [None if k == "none" else (k, getattr(o, k)) for k, o in kinds]
 
 
+def replace_server(setattr_: Any, compile_graph: Any) -> None:
+    """`compile_graph` in the place of the server, which then knows no graph before it is compiled."""
+    setattr_(session, "compile_graph", compile_graph)
+    setattr_(session, "address", lambda request, options: None)
+    setattr_(session, "lookup", lambda digest, hints, options: None)
+    setattr_(session, "put_call_spec", lambda request, options: None)
+
+
 def compile_graph(request: compile_pb2.CompileRequest, _options: Any = None) -> Compiled:
     request = compile_pb2.CompileRequest.FromString(request.SerializeToString())
     interpreter = Interpreter(request.graph)
@@ -149,7 +158,7 @@ def _inference(p: Interpreter) -> Compiled:
         args.clear()
         return p.run(list(range(len(p.graph.nodes))), values, symbols, _outputs(p.graph.outputs))
 
-    return Compiled(artifact_pb2.PlanSignature(num_inputs=len(p.graph.inputs)), [boxed(run)])
+    return Compiled(b"", artifact_pb2.PlanSignature(num_inputs=len(p.graph.inputs)), [boxed(run)])
 
 
 def _joint(p: Interpreter) -> Compiled:
@@ -188,7 +197,7 @@ def _joint(p: Interpreter) -> Compiled:
         return p.run(backward_nodes, values, symbols, gradients)
 
     signature = artifact_pb2.PlanSignature(saved_values=saved, saved_syms=saved_syms)
-    return Compiled(signature, [boxed(forward), boxed(backward)])
+    return Compiled(b"", signature, [boxed(forward), boxed(backward)])
 
 
 def _saved_syms(p: Interpreter, backward_nodes: list[int], saved: list[int]) -> list[int]:

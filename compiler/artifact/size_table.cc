@@ -1,4 +1,4 @@
-#include "client/cpp/size_table.h"
+#include "compiler/artifact/size_table.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,0 +1,112 @@
+"""Look-ups of Dynamo's graph: a hit needs neither AOTAutograd nor a compile."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from kiln import session, wrapper
+from kiln.call_spec import VERSION, Refused, install, predicates_of
+from kiln.errors import CaptureError, KilnError, ServerError
+from kiln.guards import EntryState, torch_guard_spec
+from kiln.options import Options
+from kiln.proto import call_spec_pb2, compile_pb2
+from kiln.torch_graph import capture_torch
+
+log = logging.getLogger("kiln.lookup")
+
+# The server cannot be asked at all: a compile would fail likewise.
+_GONE = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"})
+
+
+class Lookup:
+    """One of Dynamo's graphs, as the server knows it. Made before AOTAutograd runs."""
+
+    def __init__(
+        self, gm: fx.GraphModule, example_inputs: Sequence[Any], entry: EntryState, request: compile_pb2.CompileRequest
+    ) -> None:
+        """`request` has the options; its graph and guards are filled in. CaptureError where the graph has no key."""
+        if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+            raise CaptureError("saved-tensor hooks are active")
+        request.graph.CopyFrom(capture_torch(gm))
+        request.guards.CopyFrom(torch_guard_spec(gm, example_inputs, entry))
+        self.request = request
+        self._num_inputs = len(example_inputs)
+        self._sizes = [value for value in example_inputs if not isinstance(value, torch.Tensor)]
+        self._hints = [_hint(size) for size in self._sizes]
+        self._shape_env = next((s.node.shape_env for s in self._sizes if isinstance(s, torch.SymInt)), None)
+        self._guards_before = len(self._shape_env.guards) if self._shape_env is not None else 0
+        self._alias_guards_before = len(_alias_guards())
+        self._refused = False
+
+    def find(self, options: Options) -> Callable[..., Any] | None:
+        """What runs in the graph's place; None: it has to be traced. ServerError if there is no server to ask."""
+        session.address(self.request, options)
+        self.request.ClearField("job")
+        digest = hashlib.sha256(self.request.SerializeToString(deterministic=True)).digest()
+        try:
+            found = session.lookup(digest, self._hints, options)
+            if found is None:
+                return None
+            if found.compiled is None:
+                self._refused = True
+                log.info("AOTAutograd is needed: %s", found.variant.refused)
+                return None
+            return self._build(found.variant, found.compiled)
+        except ServerError as e:
+            if e.code in _GONE:
+                raise
+            log.warning("the look-up failed, the graph is traced: %s", e)
+            return None
+
+    def _build(self, variant: call_spec_pb2.Variant, compiled: session.Compiled) -> Callable[..., Any] | None:
+        if variant.spec.num_inputs != self._num_inputs:
+            raise KilnError(f"the entry is for {variant.spec.num_inputs} inputs, the graph has {self._num_inputs}")
+        if not install(variant, self._sizes):
+            return None
+        return wrapper.build(variant.spec, *compiled.functions)
+
+    def put(self, spec: call_spec_pb2.CallSpec, action: bytes, options: Options) -> None:
+        """Lets later processes hit. Raises nothing: it says so in the log where that does not work out."""
+        try:
+            if len(_alias_guards()) > self._alias_guards_before:
+                raise Refused("AOTAutograd guards on which inputs share a storage")
+            guards = list(self._shape_env.guards)[self._guards_before :] if self._shape_env is not None else []
+            variant = predicates_of(guards, self._sizes, self._shape_env)
+        except Refused as e:
+            self.refuse(str(e), options)
+            return
+        variant.spec.CopyFrom(spec)
+        self._put(variant, action, options)
+
+    def refuse(self, reason: str, options: Options) -> None:
+        """Lets later processes go to AOTAutograd without a try of this."""
+        if not self._refused:
+            self._put(call_spec_pb2.Variant(version=VERSION, refused=reason), b"", options)
+
+    def _put(self, variant: call_spec_pb2.Variant, action: bytes, options: Options) -> None:
+        request = compile_pb2.PutCallSpecRequest(request=self.request, variant=variant, action=action)
+        request.request.job.job = options.job
+        try:
+            session.put_call_spec(request, options)
+        except KilnError as e:
+            log.warning("later processes will trace this graph again: %s", e)
+
+
+def _hint(size: Any) -> int:
+    hint = size if type(size) is int else size.node.hint
+    if type(hint) is not int:
+        raise CaptureError(f"size {size} depends on data")
+    return hint
+
+
+def _alias_guards() -> Any:
+    from torch._guards import TracingContext
+
+    context = TracingContext.try_get()
+    return context.guards_context.aotautograd_guards if context is not None else ()
