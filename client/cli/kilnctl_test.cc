@@ -13,6 +13,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/cli.h"
+#include "client/cpp/digest.h"
+#include "compiler/artifact/abi.h"
+#include "compiler/artifact/call_spec.h"
 #include "google/protobuf/util/delimited_message_util.h"
 #include "server/testing/test_client.h"
 
@@ -64,7 +67,9 @@ class Kilnctl : public testing::Test {
     const std::string path = folder_.File("record");
     std::ofstream file(path, std::ios::binary);
     for (const std::vector<std::string>& ops : graphs) {
-      google::protobuf::util::SerializeDelimitedToOstream(TestRequest(ops), &file);
+      v1::Recorded recorded;
+      *recorded.mutable_compile() = TestRequest(ops);
+      google::protobuf::util::SerializeDelimitedToOstream(recorded, &file);
     }
     return path;
   }
@@ -187,10 +192,34 @@ TEST_F(Kilnctl, PrewarmMakesTheJobHit) {
   const Output text = Run({"prewarm", file, "--parallel", "1"});
   EXPECT_EQ(text.status, kOk) << text.err;
   EXPECT_HAS(text.out, "3 graphs in ");
-  EXPECT_HAS(text.out, ": 2 compiled, 1 in the cache already, 0 joined, 0 failed\n");
+  EXPECT_HAS(text.out, ": 2 compiled, 1 in the cache already, 0 joined, 0 failed; 0 ready for look-ups\n");
   EXPECT_EQ(client_->Compile(TestRequest({"kernel.b", "kernel.c"})).done().outcome(), v1::Done::HIT);
   EXPECT_HAS(Run({"prewarm", file, "--json"}).out, "{\"requests\":3,\"hits\":3,\"compiled\":0,");
   EXPECT_HAS(Run({"prewarm", file}, true).out, "3/3 graphs");
+}
+
+TEST_F(Kilnctl, PrewarmMakesLookUpsHit) {
+  const std::string file = Record({{"kernel.a"}});
+  v1::CompileRequest torch = TestRequest({"torch.relu"});
+  torch.mutable_graph()->set_level(v1::Graph::TORCH);
+  const auto add = [&](const std::string& action, bool refused) {
+    v1::Recorded recorded;
+    v1::PutCallSpecRequest* put = recorded.mutable_call_spec();
+    put->set_protocol_version(kProtocolVersion);
+    *put->mutable_request() = torch;
+    put->mutable_variant()->set_version(kVariantVersion);
+    refused ? put->mutable_variant()->set_refused("aliases") : (void)put->mutable_variant()->mutable_spec();
+    put->set_action(action);
+    std::ofstream out(file, std::ios::binary | std::ios::app);
+    google::protobuf::util::SerializeDelimitedToOstream(recorded, &out);
+  };
+  add(DigestOf(TestRequest({"kernel.a"}).SerializeAsString()).sha256(), false);
+  add("of a compile that is not there", false);
+  EXPECT_HAS(Run({"prewarm", file}).out,
+             "1 compiled, 0 in the cache already, 0 joined, 0 failed; 1 ready for look-ups");
+  EXPECT_TRUE(client_->Lookup(torch).hit());
+  add("", true);
+  EXPECT_HAS(Run({"prewarm", file, "--json"}).out, "\"lookups\":2");
 }
 
 TEST_F(Kilnctl, PrewarmTellsWhatFails) {

@@ -19,16 +19,18 @@
 namespace kiln {
 namespace {
 
-// The message alone, or the first of a file of varint-delimited ones.
+// The message alone, or the first compile of a recording.
 absl::StatusOr<v1::CompileRequest> ParseRequest(const std::string& bytes) {
   v1::CompileRequest request;
   if (request.ParseFromString(bytes) && request.has_graph()) return request;
+  v1::Recorded recorded;
   google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()),
                                             static_cast<int>(bytes.size()));
   uint32_t size = 0;
-  std::string first;
-  if (in.ReadVarint32(&size) && in.ReadString(&first, static_cast<int>(size)) && request.ParseFromString(first))
-    return request;
+  std::string frame;
+  while (in.ReadVarint32(&size) && in.ReadString(&frame, static_cast<int>(size)) && recorded.ParseFromString(frame)) {
+    if (recorded.has_compile()) return recorded.compile();
+  }
   return absl::InvalidArgumentError("not a graph, a kernel or a compile request");
 }
 

@@ -68,6 +68,7 @@ def test_recorded_requests_are_compiled_ahead(daemon: Daemon, tmp_path: Path) ->
     second = run_script(_TRAIN, env=env)
     assert (second["counters"]["compiles"], second["counters"]["hits"]) == (0, 1)
     assert second["graphs"] == first["graphs"]
+    assert (first["counters"]["traced"], second["counters"]["traced"]) == (1, 0)
 
 
 def test_record_needs_no_server(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ def test_values_and_counters(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) ->
         "compiles": 1,
         "joined": 0,
         "hits": 0,
+        "traced": 1,
         "kernels": 1,
         "launches": 1,
         "external_calls": {},

@@ -37,6 +37,7 @@ def counters() -> dict[str, Any]:
     compiles        graphs that the server compiled for this process
     joined          graphs whose compile another process had begun
     hits            graphs that were in the server's cache
+    traced          graphs that AOTAutograd traced; the others were hits by Dynamo's own graph
     kernels         distinct generated kernels in them
     launches        in their plans: of generated kernels; those that follow each other enter the threads once
     external_calls  calls of the host's operators in their plans, by operator

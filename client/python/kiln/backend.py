@@ -92,10 +92,10 @@ class _Unit:
         except Refused as e:
             log.info("AOTAutograd is needed: %s", e)
             if lookup is not None:
-                lookup.refuse(str(e), self._options)
+                lookup.refuse(str(e), done, self._options)
             return compiled
         if lookup is not None:
-            lookup.put(spec, done.key, self._options)
+            lookup.put(spec, done, self._options)
         return wrapper.build(spec, *done.functions)
 
     def compile_joint(

@@ -14,6 +14,7 @@ class CompiledGraph:
 
     key: str  # hex
     outcome: str  # "hit", "compiled" or "joined"
+    traced: bool  # by AOTAutograd, for want of an entry for Dynamo's graph
     artifact: str  # SHA-256 of the artifact, hex
     shared_object: str  # likewise; empty where there are no kernels
     server_seconds: float
@@ -60,6 +61,7 @@ class Counters:
             "compiles": outcomes["compiled"],
             "joined": outcomes["joined"],
             "hits": outcomes["hit"],
+            "traced": sum(g.traced for g in graphs),
             "kernels": len({k for g in graphs for k in g.kernels}),
             "launches": sum(g.launches for g in graphs),
             "external_calls": dict(sorted(external.items())),

@@ -48,6 +48,8 @@ class Lookup:
         """What runs in the graph's place; None: it has to be traced. ServerError if there is no server to ask."""
         session.address(self.request, options)
         self.request.ClearField("job")
+        if options.record:
+            return None  # a recording holds what a hit would leave out
         digest = hashlib.sha256(self.request.SerializeToString(deterministic=True)).digest()
         try:
             found = session.lookup(digest, self._hints, options)
@@ -71,7 +73,7 @@ class Lookup:
             return None
         return wrapper.build(variant.spec, *compiled.functions)
 
-    def put(self, spec: call_spec_pb2.CallSpec, action: bytes, options: Options) -> None:
+    def put(self, spec: call_spec_pb2.CallSpec, compiled: session.Compiled, options: Options) -> None:
         """Lets later processes hit. Raises nothing: it says so in the log where that does not work out."""
         try:
             if len(_alias_guards()) > self._alias_guards_before:
@@ -79,21 +81,21 @@ class Lookup:
             guards = list(self._shape_env.guards)[self._guards_before :] if self._shape_env is not None else []
             variant = predicates_of(guards, self._sizes, self._shape_env)
         except Refused as e:
-            self.refuse(str(e), options)
+            self.refuse(str(e), compiled, options)
             return
         variant.spec.CopyFrom(spec)
-        self._put(variant, action, options)
+        self._put(variant, compiled, options)
 
-    def refuse(self, reason: str, options: Options) -> None:
+    def refuse(self, reason: str, compiled: session.Compiled, options: Options) -> None:
         """Lets later processes go to AOTAutograd without a try of this."""
         if not self._refused:
-            self._put(call_spec_pb2.Variant(version=VERSION, refused=reason), b"", options)
+            self._put(call_spec_pb2.Variant(version=VERSION, refused=reason), compiled, options)
 
-    def _put(self, variant: call_spec_pb2.Variant, action: bytes, options: Options) -> None:
-        request = compile_pb2.PutCallSpecRequest(request=self.request, variant=variant, action=action)
+    def _put(self, variant: call_spec_pb2.Variant, compiled: session.Compiled, options: Options) -> None:
+        request = compile_pb2.PutCallSpecRequest(request=self.request, variant=variant)
         request.request.job.job = options.job
         try:
-            session.put_call_spec(request, options)
+            session.put_call_spec(request, compiled, options)
         except KilnError as e:
             log.warning("later processes will trace this graph again: %s", e)
 

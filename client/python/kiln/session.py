@@ -46,6 +46,7 @@ class Compiled:
     key: bytes
     signature: artifact_pb2.PlanSignature
     functions: list[BoxedFunction]
+    request: bytes = b""  # SHA-256 of the request that was compiled, as it is recorded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,9 +73,10 @@ def compile_graph(request: compile_pb2.CompileRequest, options: Options) -> Comp
     address(request, options)
     data = request.SerializeToString(deterministic=True)
     _record(options, compile_pb2.Recorded(compile=request))
-    deadline = start + options.timeout
+    digest, deadline = hashlib.sha256(data).digest(), start + options.timeout
     data += compile_pb2.CompileRequest(job=_new_request(options)).SerializeToString()
-    return _load(_ask(options, lambda server: server.compile(data, deadline)), start)
+    compiled = _load(_ask(options, lambda server: server.compile(data, deadline)), start, traced=True)
+    return dataclasses.replace(compiled, request=digest)
 
 
 def lookup(digest: bytes, hints: Sequence[int], options: Options) -> Found | None:
@@ -87,22 +89,17 @@ def lookup(digest: bytes, hints: Sequence[int], options: Options) -> Found | Non
     reply = _ask(options, lambda server: server.lookup(data, deadline))
     if not reply.HasField("variant"):
         return None
-    return Found(reply.variant, _load(reply.done, start) if reply.hit else None)
+    return Found(reply.variant, _load(reply.done, start, traced=False) if reply.hit else None)
 
 
-def put_call_spec(request: compile_pb2.PutCallSpecRequest, options: Options) -> None:
-    """KilnError."""
+def put_call_spec(request: compile_pb2.PutCallSpecRequest, compiled: Compiled, options: Options) -> None:
+    """`request` lacks the compiled code's key, if it is about any. KilnError."""
     request.protocol_version = PROTOCOL_VERSION
+    request.action = compiled.request
+    _record(options, compile_pb2.Recorded(call_spec=request))
+    request.action = compiled.key
     data, deadline = request.SerializeToString(), time.monotonic() + options.timeout
     _ask(options, lambda server: server.put_call_spec(data, deadline))
-
-
-def record_call_spec(request: compile_pb2.PutCallSpecRequest, compiled_from: bytes, options: Options) -> None:
-    """Where options.record asks for it. `compiled_from` is Compiled.request. KilnError."""
-    recorded = compile_pb2.Recorded(call_spec=request)
-    recorded.call_spec.protocol_version = PROTOCOL_VERSION
-    recorded.call_spec.action = hashlib.sha256(compiled_from).digest()
-    _record(options, recorded)
 
 
 def _record(options: Options, recorded: compile_pb2.Recorded) -> None:
@@ -236,7 +233,7 @@ def _local_daemon(*, again: bool) -> str:
         return _local
 
 
-def _load(done: compile_pb2.Done, start: float) -> Compiled:
+def _load(done: compile_pb2.Done, start: float, *, traced: bool) -> Compiled:
     with unset_fake_temporarily():
         try:
             loaded = _extension().load(done.artifact, done.shared_object, python_call)
@@ -244,7 +241,7 @@ def _load(done: compile_pb2.Done, start: float) -> Compiled:
             raise KilnError(f"cannot load the artifact: {e}") from e
     signature = artifact_pb2.PlanSignature.FromString(loaded.signature)
     functions = [loaded.function(i) for i in range(loaded.num_functions)]
-    graph = _describe(done, loaded.info(), time.monotonic() - start)
+    graph = _describe(done, loaded.info(), traced, time.monotonic() - start)
     counters.add(graph)
     log.info(
         "%s %s: server %.3f s, all %.3f s, %d kernels, %d launches, %d external calls",
@@ -254,11 +251,12 @@ def _load(done: compile_pb2.Done, start: float) -> Compiled:
     return Compiled(done.key, signature, functions)
 
 
-def _describe(done: compile_pb2.Done, info: dict[str, Any], client_seconds: float) -> CompiledGraph:
+def _describe(done: compile_pb2.Done, info: dict[str, Any], traced: bool, client_seconds: float) -> CompiledGraph:
     artifact = artifact_pb2.Artifact.FromString(done.artifact)
     return CompiledGraph(
         key=done.key.hex(),
         outcome=_OUTCOMES.get(done.outcome, "compiled"),
+        traced=traced,
         artifact=hashlib.sha256(done.artifact).hexdigest(),
         shared_object=hashlib.sha256(done.shared_object).hexdigest() if done.shared_object else "",
         server_seconds=done.server_seconds,

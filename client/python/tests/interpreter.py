@@ -139,7 +139,7 @@ def replace_server(setattr_: Any, compile_graph: Any) -> None:
     setattr_(session, "compile_graph", compile_graph)
     setattr_(session, "address", lambda request, options: None)
     setattr_(session, "lookup", lambda digest, hints, options: None)
-    setattr_(session, "put_call_spec", lambda request, options: None)
+    setattr_(session, "put_call_spec", lambda request, compiled, options: None)
 
 
 def compile_graph(request: compile_pb2.CompileRequest, _options: Any = None) -> Compiled:

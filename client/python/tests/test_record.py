@@ -8,10 +8,10 @@ from kiln import record
 from kiln.proto import compile_pb2
 
 
-def _request(job: str, size: int) -> bytes:
-    return compile_pb2.CompileRequest(
-        protocol_version=1, job=compile_pb2.JobInfo(job=job, request_id="x" * size)
-    ).SerializeToString()
+def _request(job: str, size: int) -> compile_pb2.Recorded:
+    return compile_pb2.Recorded(
+        compile=compile_pb2.CompileRequest(protocol_version=1, job=compile_pb2.JobInfo(job=job, request_id="x" * size))
+    )
 
 
 def _append_many(path: str, job: str) -> None:
@@ -24,7 +24,7 @@ def test_round_trip(tmp_path: Path) -> None:
     for size in (0, 100, 20000):
         record.append(path, _request("a", size))
         record.append(path, _request("a", size))
-    assert [len(r.job.request_id) for r in record.read(path)] == [0, 100, 20000]
+    assert [len(r.compile.job.request_id) for r in record.read(path)] == [0, 100, 20000]
 
 
 def test_many_processes_share_a_file(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_many_processes_share_a_file(tmp_path: Path) -> None:
     for w in writers:
         w.join()
         assert w.exitcode == 0
-    jobs = [r.job.job for r in record.read(path)]
+    jobs = [r.compile.job.job for r in record.read(path)]
     assert sorted(jobs) == ["0"] * 50 + ["1"] * 50 + ["2"] * 50
 
 

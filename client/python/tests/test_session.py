@@ -166,8 +166,8 @@ def test_requests_are_recorded_before_they_are_sent(play: Any, tmp_path: Path) -
     path = str(tmp_path / "requests")
     with pytest.raises(kiln.ServerError):
         _compile(Options(server="host:1", record=path))
-    (request,) = record.read(path)
-    assert request.job.request_id == ""  # the same graph is recorded once
+    (recorded,) = record.read(path)
+    assert recorded.compile.job.request_id == ""  # the same graph is recorded once
     with pytest.raises(kiln.KilnError, match="cannot record into /nowhere/x"):
         _compile(Options(server="host:1", record="/nowhere/x"))
 
