@@ -63,5 +63,6 @@ Result Guarded(Body body, Result failed) {
 int AddClient(PyObject* module);
 int AddArtifact(PyObject* module);
 int AddFunction(PyObject* module);
+PyObject* PyWrittenApart(PyObject*, PyObject* args);
 
 }  // namespace kiln

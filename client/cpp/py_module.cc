@@ -54,6 +54,11 @@ PyMethodDef kMethods[] = {
      "torch's own layout."},
     {"host_target", HostTargetName, METH_NOARGS,
      "host_target() -> str: the best of x86-64-v2, -v3 and -v4 that this machine runs; empty if none."},
+    {"written_apart", PyWrittenApart, METH_VARARGS,
+     "written_apart(inputs: tuple, written: tuple[int, ...]) -> bool\n\n"
+     "Whether the tensors at the positions `written` share no memory with another of the inputs. From a tensor's "
+     "first\n"
+     "element to its last counts as its own."},
     {nullptr, nullptr, 0, nullptr},
 };
 

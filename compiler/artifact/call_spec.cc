@@ -178,6 +178,9 @@ absl::Status CheckCallSpec(const v1::CallSpec& spec, const CallShape& shape) {
   for (const uint32_t input : spec.written_inputs()) {
     if (absl::Status s = Below("written_inputs", input, spec.num_inputs()); !s.ok()) return s;
   }
+  for (const uint32_t input : spec.counted_inputs()) {
+    if (absl::Status s = Below("counted_inputs", input, spec.num_inputs()); !s.ok()) return s;
+  }
   for (const uint32_t input : spec.detached_inputs()) {
     if (absl::Status s = Below("detached_inputs", input, spec.num_inputs()); !s.ok()) return s;
   }

@@ -61,6 +61,7 @@ TEST(CallSpec, EveryCountAndPositionIsChecked) {
   EXPECT_EQ(Refusal([](auto& s) { s.mutable_mutations(0)->set_input(2); }),
             "spec.mutations: input: is 2, want less than 2");
   EXPECT_EQ(Refusal([](auto& s) { s.add_written_inputs(9); }), "spec.written_inputs: is 9, want less than 2");
+  EXPECT_EQ(Refusal([](auto& s) { s.add_counted_inputs(2); }), "spec.counted_inputs: is 2, want less than 2");
   EXPECT_EQ(Refusal([](auto& s) { s.add_detached_inputs(2); }), "spec.detached_inputs: is 2, want less than 2");
   EXPECT_EQ(Refusal([](auto& s) { s.mutable_saved(0)->set_input(7); }), "spec.saved: input: is 7, want less than 2");
   EXPECT_EQ(Refusal([](auto& s) { s.mutable_outputs(1)->set_base(2); }),

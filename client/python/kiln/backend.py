@@ -60,7 +60,7 @@ def _compile(gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options
             decompositions={},
             keep_inference_input_mutations=True,
         )(gm, example_inputs)
-    return unit.finish(compiled, lookup, len(example_inputs))
+    return unit.finish(gm, compiled, lookup, len(example_inputs))
 
 
 class _Unit:
@@ -80,7 +80,9 @@ class _Unit:
             log.info("no look-up, the graph is traced: %s", e)
             return None
 
-    def finish(self, compiled: Callable[..., Any], lookup: Lookup | None, num_inputs: int) -> Callable[..., Any]:
+    def finish(
+        self, gm: fx.GraphModule, compiled: Callable[..., Any], lookup: Lookup | None, num_inputs: int
+    ) -> Callable[..., Any]:
         """What runs, once AOTAutograd is through: what a later process, which hits, will run as well. `compiled`,
         AOTAutograd's own wrapper, where that is refused."""
         if self._done is None:  # AOTAutograd had nothing to compile
@@ -96,7 +98,7 @@ class _Unit:
             return compiled
         if lookup is not None:
             lookup.put(spec, done, self._options)
-        return wrapper.build(spec, *done.functions)
+        return wrapper.build(spec, gm.forward, *done.functions)
 
     def compile_joint(
         self,

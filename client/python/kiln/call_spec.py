@@ -56,7 +56,8 @@ def derive(traced: Traced, num_inputs: int) -> call_spec_pb2.CallSpec:
         training=traced.training,
         in_autocast=traced.in_autocast,
         deterministic=bool(md.deterministic),
-        written_inputs=md.mutated_graph_handled_indices_seen_by_autograd,
+        counted_inputs=md.mutated_graph_handled_indices_seen_by_autograd,
+        written_inputs=[i for i, info in enumerate(md.input_info) if info.mutates_data],
         num_bases=md.num_intermediate_bases,
         inputs_require_grad=any(i.requires_grad for i in md.input_info),
     )

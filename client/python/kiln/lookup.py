@@ -36,6 +36,7 @@ class Lookup:
         request.graph.CopyFrom(capture_torch(gm))
         request.guards.CopyFrom(torch_guard_spec(gm, example_inputs, entry))
         self.request = request
+        self._eager = gm.forward
         self._num_inputs = len(example_inputs)
         self._sizes = [value for value in example_inputs if not isinstance(value, torch.Tensor)]
         self._hints = [_hint(size) for size in self._sizes]
@@ -71,7 +72,7 @@ class Lookup:
             raise KilnError(f"the entry is for {variant.spec.num_inputs} inputs, the graph has {self._num_inputs}")
         if not install(variant, self._sizes):
             return None
-        return wrapper.build(variant.spec, *compiled.functions)
+        return wrapper.build(variant.spec, self._eager, *compiled.functions)
 
     def put(self, spec: call_spec_pb2.CallSpec, compiled: session.Compiled, options: Options) -> None:
         """Lets later processes hit. Raises nothing: it says so in the log where that does not work out."""

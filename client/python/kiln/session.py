@@ -111,6 +111,12 @@ def _record(options: Options, recorded: compile_pb2.Recorded) -> None:
         raise KilnError(f"cannot record into {options.record}: {e.strerror}") from e
 
 
+def written_apart(inputs: tuple[Any, ...], written: tuple[int, ...]) -> bool:
+    """Whether the tensors at the positions `written` share no memory with another of the inputs."""
+    apart: bool = _extension().written_apart(inputs, written)
+    return apart
+
+
 def reset() -> None:
     """Forgets every connection; the next graph connects again."""
     global _local

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch._C import _functionalization as functionalization
 
+from kiln import session
 from kiln.errors import KilnError
 from kiln.opaque import BoxedFunction
 from kiln.proto import call_spec_pb2, graph_pb2
@@ -35,13 +36,17 @@ _FORMATS = {
 
 
 def build(
-    spec: call_spec_pb2.CallSpec, forward: BoxedFunction, backward: BoxedFunction | None = None
+    spec: call_spec_pb2.CallSpec,
+    eager: Callable[..., Any],
+    forward: BoxedFunction,
+    backward: BoxedFunction | None = None,
 ) -> Callable[..., Any]:
     """A function of Dynamo's inputs that returns a list of its outputs.
 
-    `spec` fits the functions (compiler/artifact/call_spec.h). KilnError where this torch has no such view as it names.
+    `spec` fits the functions (compiler/artifact/call_spec.h). `eager` runs in their place in a call whose inputs share
+    memory that is written to: torch does not guard on that. KilnError where this torch has no such view as it names.
     """
-    return _Builder(spec, forward, backward).build()
+    return _Builder(spec, eager, forward, backward).build()
 
 
 class _BoxedGradients(type(torch.autograd.Function)):  # type: ignore[misc]
@@ -97,6 +102,7 @@ class _Builder:
     def __init__(
         self,
         spec: call_spec_pb2.CallSpec,
+        eager: Callable[..., Any],
         forward: BoxedFunction,
         backward: BoxedFunction | None,
     ) -> None:
@@ -116,6 +122,8 @@ class _Builder:
         self.globals: dict[str, Any] = {
             "torch": torch,
             "C": torch._C,
+            "eager": _keeping_grad_mode(eager),
+            "written_apart": session.written_apart,
             "forward": forward,
             "backward": backward,
             "BoxedGradients": _BoxedGradients,
@@ -263,9 +271,11 @@ class _Builder:
     def _call(self) -> None:
         spec = self.spec
         self._emit(0, "def call(*a):")
-        if spec.written_inputs:
-            written = ", ".join(f"a[{i}]" for i in spec.written_inputs)
-            self._emit(1, f"torch.autograd.graph.increment_version(({written},))")
+        if spec.written_inputs and spec.num_inputs > 1:
+            self._emit(1, f"if not written_apart(a, {tuple(spec.written_inputs)}): return eager(*a)")
+        if spec.counted_inputs:
+            counted = ", ".join(f"a[{i}]" for i in spec.counted_inputs)
+            self._emit(1, f"torch.autograd.graph.increment_version(({counted},))")
         self._emit(1, "grad = torch.is_grad_enabled()")
         if spec.training:
             self._apply()
@@ -347,6 +357,20 @@ _NOT_DETERMINISTIC = (
     "This compiled backward function is being run with torch.use_deterministic_algorithms(True), but it was previously "
     "generated during the forward function while torch.use_deterministic_algorithms(False) was set."
 )
+
+
+def _keeping_grad_mode(eager: Callable[..., Any]) -> Callable[..., Any]:
+    """Dynamo's graph turns grad mode off and on by calls of its own, of which an exception skips some."""
+
+    def run(*args: Any) -> Any:
+        grad = torch.is_grad_enabled()
+        try:
+            return eager(*args)
+        except BaseException:
+            torch._C._set_grad_enabled(grad)
+            raise
+
+    return run
 
 
 def _restride(tangent: torch.Tensor, shape: tuple[int, ...], strides: tuple[int, ...]) -> torch.Tensor:
