@@ -14,14 +14,79 @@
 
 namespace kiln {
 
+namespace {
+
+// As torch's StorageImpl begins: counts are the second word, strong references in its low half. Lazy clones share the
+// bytes until somebody asks for them.
+struct Storage {
+  void* vtable = nullptr;
+  std::atomic<uint64_t> counts{uint64_t{1} << 32};
+  std::shared_ptr<std::vector<char>> bytes;
+};
+
+class StorageRef {
+ public:
+  StorageRef() = default;
+  explicit StorageRef(std::shared_ptr<std::vector<char>> bytes) : storage_(new Storage) {
+    storage_->bytes = std::move(bytes);
+    ++storage_->counts;
+  }
+  StorageRef(const StorageRef& o) : storage_(o.storage_) {
+    if (storage_ != nullptr) ++storage_->counts;
+  }
+  StorageRef(StorageRef&& o) noexcept : storage_(std::exchange(o.storage_, nullptr)) {}
+  StorageRef& operator=(StorageRef o) noexcept {
+    std::swap(storage_, o.storage_);
+    return *this;
+  }
+  ~StorageRef() {
+    if (storage_ != nullptr && static_cast<uint32_t>(--storage_->counts) == 0) delete storage_;
+  }
+  Storage* operator->() const { return storage_; }
+  explicit operator bool() const { return storage_ != nullptr; }
+
+ private:
+  Storage* storage_ = nullptr;
+};
+
+// As torch's TensorImpl begins. A copy is another tensor over the same storage.
+struct Impl {
+  void* vtable = nullptr;
+  uint64_t counts = 0;
+  StorageRef storage;
+};
+
+class ImplRef {
+ public:
+  ImplRef() : impl_(std::make_unique<Impl>()) {}
+  ImplRef(const ImplRef& o) : impl_(std::make_unique<Impl>(*o.impl_)) {}
+  ImplRef(ImplRef&&) noexcept = default;
+  ImplRef& operator=(ImplRef o) noexcept {
+    impl_ = std::move(o.impl_);
+    return *this;
+  }
+  Impl* operator->() const { return impl_.get(); }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace
+
 struct AtenTensorOpaque {
-  std::shared_ptr<std::vector<char>> storage;  // null: the tensor is undefined
-  char* blob = nullptr;                        // memory of somebody else, instead of a storage
+  ImplRef impl;          // its storage is null where the tensor is undefined
+  char* blob = nullptr;  // memory of somebody else, instead of a storage
   std::vector<int64_t> sizes, strides;
   int64_t offset = 0;
   v1::DType dtype = v1::FLOAT32;
 
-  char* base() const { return blob != nullptr ? blob : storage->data(); }
+  const StorageRef& storage() const { return impl->storage; }
+  char* base() const {
+    if (blob != nullptr) return blob;
+    std::shared_ptr<std::vector<char>>& bytes = impl->storage->bytes;
+    if (bytes.use_count() != 1) bytes = std::make_shared<std::vector<char>>(*bytes);
+    return bytes->data();
+  }
   char* data() const { return base() + offset * ByteSize(dtype); }
   int64_t numel() const {
     int64_t n = 1;
@@ -108,7 +173,8 @@ int32_t EmptyStrided(int64_t rank, const int64_t* sizes, const int64_t* strides,
   int64_t elements = 0;
   if (!Extent(t.sizes, t.strides, &elements) || elements > kMaxBytes / ByteSize(t.dtype)) return Fail("too large");
   if (TooManyElements(t.sizes)) return Fail("too many elements");
-  t.storage = std::make_shared<std::vector<char>>(static_cast<size_t>(elements * ByteSize(t.dtype)), '\x7f');
+  const auto bytes = static_cast<size_t>(elements * ByteSize(t.dtype));
+  t.impl->storage = StorageRef(std::make_shared<std::vector<char>>(bytes, '\x7f'));
   *out = New(std::move(t));
   return 0;
 }
@@ -122,7 +188,7 @@ int32_t Reinterpret(TensorHandle self, int64_t rank, const int64_t* sizes, const
   int64_t elements = 0;
   // Torch does not check; whoever calls must.
   if (!Extent(t.sizes, t.strides, &elements) || t.offset < 0 ||
-      (elements != 0 && (t.offset + elements) * ByteSize(t.dtype) > static_cast<int64_t>(t.storage->size()))) {
+      (elements != 0 && (t.offset + elements) * ByteSize(t.dtype) > static_cast<int64_t>(t.storage()->bytes->size()))) {
     std::abort();
   }
   if (TooManyElements(t.sizes)) return Fail("too many elements");
@@ -182,8 +248,8 @@ std::vector<float> Read(const AtenTensorOpaque& t) {
 
 AtenTensorOpaque Make(std::vector<int64_t> sizes, std::vector<int64_t> strides, const std::vector<float>& values) {
   AtenTensorOpaque t;
-  t.storage = std::make_shared<std::vector<char>>(values.size() * 4);
-  if (!values.empty()) std::memcpy(t.storage->data(), values.data(), values.size() * 4);
+  t.impl->storage = StorageRef(std::make_shared<std::vector<char>>(values.size() * 4));
+  if (!values.empty()) std::memcpy(t.base(), values.data(), values.size() * 4);
   t.sizes = std::move(sizes);
   t.strides = std::move(strides);
   return t;
@@ -260,6 +326,13 @@ int32_t Dispatch(const char* name, const char*, StableIValue* stack) {
     stack[0] = reinterpret_cast<StableIValue>(New(std::move(flat)));
     return 0;
   }
+  if (op == "aten::_lazy_clone") {
+    OwnedTensor self(&FakeTorch(), Tensor(stack[0]));
+    AtenTensorOpaque clone = *self.get();
+    clone.impl->storage = StorageRef(self.get()->storage()->bytes);
+    stack[0] = reinterpret_cast<StableIValue>(New(std::move(clone)));
+    return 0;
+  }
   return Fail(op == "test::fails" ? "index 9 is out of bounds for dimension 0 with size 3" : "no such op: " + op);
 }
 
@@ -286,8 +359,10 @@ void FillTensors(TorchApi* api) {
   api->dim = [](TensorHandle t, int64_t* out) { return *out = static_cast<int64_t>(t->sizes.size()), 0; };
   api->dtype = [](TensorHandle t, int32_t* out) { return *out = t->dtype, 0; };
   api->storage_offset = [](TensorHandle t, int64_t* out) { return *out = t->offset, 0; };
-  api->storage_size = [](TensorHandle t, int64_t* out) { return *out = static_cast<int64_t>(t->storage->size()), 0; };
-  api->is_defined = [](TensorHandle t, bool* out) { return *out = t->storage != nullptr || t->blob != nullptr, 0; };
+  api->storage_size = [](TensorHandle t, int64_t* out) {
+    return *out = static_cast<int64_t>(t->storage()->bytes->size()), 0;
+  };
+  api->is_defined = [](TensorHandle t, bool* out) { return *out = t->storage() || t->blob != nullptr, 0; };
   api->new_handle = [](TensorHandle t, TensorHandle* out) { return *out = New(*t), 0; };
   api->delete_tensor = Delete;
   api->empty_strided = EmptyStrided;
@@ -354,5 +429,16 @@ OwnedTensor FakeStrided(std::vector<int64_t> sizes, std::vector<int64_t> strides
 }
 
 std::vector<float> FakeValues(TensorHandle tensor) { return Read(*tensor); }
+
+void FakeResize(TensorHandle tensor, size_t bytes) { tensor->storage()->bytes->resize(bytes); }
+
+void FakeRehome(TensorHandle tensor) {
+  std::shared_ptr<std::vector<char>>& bytes = tensor->storage()->bytes;
+  bytes = std::make_shared<std::vector<char>>(*bytes);
+}
+
+void FakeWeakReference(TensorHandle tensor, int change) {
+  tensor->storage()->counts += static_cast<uint64_t>(static_cast<int64_t>(change)) << 32;
+}
 
 }  // namespace kiln

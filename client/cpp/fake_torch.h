@@ -1,5 +1,5 @@
 // A torch of plain memory behind the C shims, for tests that need no torch: tensors, views and copies are real, and
-// checked harder than torch checks them; operators are a handful.
+// checked harder than torch checks them; operators are a handful. What a handle points to begins as in torch.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace kiln {
 
-// The same for the whole process. Its dispatcher knows aten::cat and, for tests,
+// The same for the whole process. Its dispatcher knows aten::cat, aten::_lazy_clone and, for tests,
 // test::transposed (gives other strides than its meta function would say), test::none and test::fails.
 const TorchApi& FakeTorch();
 
@@ -26,5 +26,10 @@ OwnedTensor FakeTensor(std::vector<int64_t> sizes, std::vector<float> values);
 OwnedTensor FakeStrided(std::vector<int64_t> sizes, std::vector<int64_t> strides, std::vector<float> values);
 // Elements in row-major order, whatever the strides.
 std::vector<float> FakeValues(TensorHandle tensor);
+
+// What users do to storages: another size, other memory, weak references (`change` more or fewer).
+void FakeResize(TensorHandle tensor, size_t bytes);
+void FakeRehome(TensorHandle tensor);
+void FakeWeakReference(TensorHandle tensor, int change);
 
 }  // namespace kiln

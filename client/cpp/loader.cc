@@ -64,7 +64,7 @@ KernelFn* SharedObject::Kernel(const std::string& symbol) const {
 absl::StatusOr<std::unique_ptr<LoadedArtifact>> LoadedArtifact::Load(std::string_view artifact,
                                                                      std::string_view shared_object,
                                                                      const HostFacts& host, const TorchApi* api,
-                                                                     ForeignOps* foreign) {
+                                                                     ForeignOps* foreign, StoragePool* pool) {
   absl::StatusOr<VerifiedArtifact> verified = VerifyArtifact(artifact, shared_object, host);
   if (!verified.ok()) return verified.status();
   std::unique_ptr<LoadedArtifact> loaded(new LoadedArtifact);
@@ -88,7 +88,7 @@ absl::StatusOr<std::unique_ptr<LoadedArtifact>> LoadedArtifact::Load(std::string
     constants.push_back(std::move(*c.mutable_data()));
   for (Program& program : verified->programs) {
     absl::StatusOr<std::unique_ptr<Function>> function =
-        Function::Create(std::move(program), kernels, names, constants, api, foreign);
+        Function::Create(std::move(program), kernels, names, constants, api, foreign, pool);
     if (!function.ok()) return function.status();
     loaded->functions_.push_back(*std::move(function));
   }

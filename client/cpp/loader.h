@@ -35,10 +35,11 @@ class SharedObject {
 // An artifact ready to be called. Immutable; thread-safe.
 class LoadedArtifact {
  public:
-  // Verifies (see verify.h), maps, binds. `api` must outlive the result; so must `foreign`'s calls' own context.
+  // Verifies (see verify.h), maps, binds. `api` and `pool`, which may be null, must outlive the result; so must
+  // `foreign`'s calls' own context.
   static absl::StatusOr<std::unique_ptr<LoadedArtifact>> Load(std::string_view artifact, std::string_view shared_object,
                                                               const HostFacts& host, const TorchApi* api,
-                                                              ForeignOps* foreign);
+                                                              ForeignOps* foreign, StoragePool* pool = nullptr);
 
   const v1::PlanSignature& signature() const { return signature_; }
   size_t num_kernels() const { return num_kernels_; }

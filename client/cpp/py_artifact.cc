@@ -32,9 +32,9 @@ PyObject* Load(PyObject*, PyObject* args) {
   return Guarded(
       [&]() -> PyObject* {
         PyOps ops(torch, resolve);
-        absl::StatusOr<std::unique_ptr<LoadedArtifact>> loaded =
-            LoadedArtifact::Load({artifact, static_cast<size_t>(artifact_size)},
-                                 {object, static_cast<size_t>(object_size)}, torch->host(), &torch->api(), &ops);
+        absl::StatusOr<std::unique_ptr<LoadedArtifact>> loaded = LoadedArtifact::Load(
+            {artifact, static_cast<size_t>(artifact_size)}, {object, static_cast<size_t>(object_size)}, torch->host(),
+            &torch->api(), &ops, &torch->pool());
         if (!loaded.ok()) return RaiseStatus(loaded.status());
         auto* self = PyObject_New(PyArtifact, g_type);
         if (self == nullptr) return nullptr;

@@ -18,11 +18,12 @@ PyObject* Facts(const PyTorch& torch) {
     if (!missing || !name || PyList_Append(missing.get(), name.get()) != 0) return nullptr;
   }
   if (!missing) return nullptr;
-  return Py_BuildValue("{sKsIsssssOsOsN}", "aoti_abi", static_cast<unsigned long long>(torch.host().aoti_abi),
+  return Py_BuildValue("{sKsIsssssOsOsssN}", "aoti_abi", static_cast<unsigned long long>(torch.host().aoti_abi),
                        "kiln_abi", static_cast<unsigned int>(kKilnAbi), "torch_version",
                        torch.host().torch_version.c_str(), "target", torch.host().target.c_str(), "borrowed_handles",
                        torch.borrows_handles() ? Py_True : Py_False, "wraps", torch.wraps() ? Py_True : Py_False,
-                       "missing", missing.release());
+                       "not_recycled", std::string(torch.pool().layout().message()).c_str(), "missing",
+                       missing.release());
 }
 
 PyObject* Init(PyObject*, PyObject* args) {
@@ -46,12 +47,46 @@ PyObject* Init(PyObject*, PyObject* args) {
 
 PyObject* HostTargetName(PyObject*, PyObject*) { return PyString(HostTarget()); }
 
+PyObject* Recycle(PyObject*, PyObject* args) {
+  int on;
+  long long max_bytes;
+  if (!PyArg_ParseTuple(args, "pL:recycle", &on, &max_bytes)) return nullptr;
+  const PyTorch* torch = PyTorch::Get();
+  if (torch == nullptr) return nullptr;
+  torch->pool().Configure({.on = on != 0, .max_bytes = max_bytes});
+  Py_RETURN_NONE;
+}
+
+PyObject* Recycled(PyObject*, PyObject* args) {
+  int reset = 0;
+  if (!PyArg_ParseTuple(args, "|p:recycled", &reset)) return nullptr;
+  const PyTorch* torch = PyTorch::Get();
+  if (torch == nullptr) return nullptr;
+  const StoragePool::Stats stats = torch->pool().Read();
+  if (reset != 0) torch->pool().ResetCounts();
+  return Py_BuildValue("{sLsLsLsL}", "bytes", static_cast<long long>(stats.bytes), "idle_bytes",
+                       static_cast<long long>(stats.idle_bytes), "reused", static_cast<long long>(stats.reused),
+                       "fresh", static_cast<long long>(stats.fresh));
+}
+
+PyObject* Trim(PyObject*, PyObject*) {
+  const PyTorch* torch = PyTorch::Get();
+  return torch == nullptr ? nullptr : PyLong_FromLongLong(torch->pool().Trim());
+}
+
 PyMethodDef kMethods[] = {
     {"init", Init, METH_VARARGS,
      "init(libtorch_cpu_path: str, probe: torch.Tensor, fast: bool = True) -> dict\n\n"
      "Binds the run time to the torch of this process; a second call only reports. `missing` lists C "
-     "shims\nthat this torch lacks, and without which something is slower. Not `fast`: without the ways that rest on\n"
-     "torch's own layout."},
+     "shims\nthat this torch lacks, and without which something is slower; `not_recycled`, why outputs always have\n"
+     "new memory, or nothing. Not `fast`: without the ways that rest on torch's own layout."},
+    {"recycle", Recycle, METH_VARARGS,
+     "recycle(on: bool, max_bytes: int): whether outputs may be made over memory that is no longer used, and how much\n"
+     "memory takes part in it. For the whole process."},
+    {"recycled", Recycled, METH_VARARGS,
+     "recycled(reset: bool = False) -> {bytes, idle_bytes, reused, fresh}: of all memory that takes part; of that,\n"
+     "what only kiln holds; large outputs over used and over new memory, from zero on again after `reset`."},
+    {"trim", Trim, METH_NOARGS, "trim() -> int: gives back the memory that only kiln holds; its bytes."},
     {"host_target", HostTargetName, METH_NOARGS,
      "host_target() -> str: the best of x86-64-v2, -v3 and -v4 that this machine runs; empty if none."},
     {"written_apart", PyWrittenApart, METH_VARARGS,

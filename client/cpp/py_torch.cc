@@ -33,6 +33,7 @@ std::unique_ptr<PyTorch> PyTorch::Create(const std::string& libtorch_cpu, PyObje
   }
   auto torch = std::make_unique<PyTorch>();
   torch->api_ = *std::move(api);
+  torch->pool_ = std::make_unique<StoragePool>(torch->api_.get());
   torch->host_ = {std::string(HostTarget()), torch->api_->Version(), torch->api_->abi_version()};
   if (!torch->FindClasses()) return nullptr;
   if (!torch->IsTensor(probe)) {

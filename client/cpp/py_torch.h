@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "client/cpp/py_common.h"
+#include "client/cpp/storage_pool.h"
 #include "client/cpp/torch_api.h"
 #include "client/cpp/verify.h"
 
 namespace kiln {
 
-// The torch of this process. Made once, by init; never destroyed. All members but `api` need the GIL.
+// The torch of this process. Made once, by init; never destroyed. All members but `api` and `pool` need the GIL.
 //
 // Two fast ways rest on torch's own layout and symbols, so each is tried on a probe first and left alone if it does not
 // hold: a tensor's handle is the at::Tensor inside its Python object, and THPVariable_Wrap turns a handle into a Python
@@ -25,6 +26,7 @@ class PyTorch {
   static void Set(std::unique_ptr<PyTorch> torch);
 
   const TorchApi& api() const { return *api_; }
+  StoragePool& pool() const { return *pool_; }
   const HostFacts& host() const { return host_; }
   bool borrows_handles() const { return borrows_; }
   bool wraps() const { return wrap_ != nullptr; }
@@ -48,6 +50,7 @@ class PyTorch {
   bool TryWrap(const std::string& libtorch_cpu, PyObject* probe);
 
   std::unique_ptr<TorchApi> api_;
+  std::unique_ptr<StoragePool> pool_;
   HostFacts host_;
   PyTypeObject* base_ = nullptr;       // torch._C.TensorBase
   PyTypeObject* tensor_ = nullptr;     // torch.Tensor

@@ -74,7 +74,11 @@ void Frame::Clear() {
   results.clear();
 }
 
-Function::Function(Program program, const TorchApi* api) : program_(std::move(program)), api_(api) {
+Function::Function(Program program, const TorchApi* api, StoragePool* pool)
+    : program_(std::move(program)),
+      api_(api),
+      pool_(pool),
+      growth_(program_.name == "inference" ? StoragePool::Growth::kFree : StoragePool::Growth::kFrugal) {
   for (uint32_t i = 0; i < program_.inputs.size(); ++i) {
     if (program_.values[i].needs_data) inputs_with_data_.push_back(i);
   }
@@ -88,8 +92,8 @@ Function::~Function() {
 absl::StatusOr<std::unique_ptr<Function>> Function::Create(Program program, std::vector<KernelFn*> kernels,
                                                            std::vector<std::string> kernel_names,
                                                            std::span<const std::string> constants, const TorchApi* api,
-                                                           ForeignOps* foreign) {
-  std::unique_ptr<Function> f(new Function(std::move(program), api));
+                                                           ForeignOps* foreign, StoragePool* pool) {
+  std::unique_ptr<Function> f(new Function(std::move(program), api, pool));
   f->kernels_ = std::move(kernels);
   f->kernel_names_ = std::move(kernel_names);
   const Program& p = f->program_;
@@ -122,7 +126,7 @@ absl::Status Function::MakeConstants(std::span<const std::string> constants) {
     const Program::Value& value = program_.values[v];
     if (value.storage != v1::PlanValue::CONSTANT) continue;
     TensorHandle handle = nullptr;
-    if (absl::Status s = EmptyLike(frame, v, &handle); !s.ok()) return s;
+    if (absl::Status s = EmptyLike(frame, v, nullptr, &handle); !s.ok()) return s;
     constants_.push_back({v, handle});
     void* data = nullptr;
     if (api_->data_ptr(handle, &data) != 0) return api_->Error("constant");

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "client/cpp/external.h"
 #include "client/cpp/program.h"
+#include "client/cpp/storage_pool.h"
 #include "client/cpp/team.h"
 #include "client/cpp/torch_api.h"
 #include "compiler/artifact/abi.h"
@@ -64,12 +65,12 @@ struct Frame {
 // One function of an artifact, bound to this process's torch. Thread-safe: concurrent calls use frames of their own.
 class Function {
  public:
-  // `kernels` are in the order of Artifact.kernels; `constants` likewise, and must outlive the function with `api`.
-  // `foreign` may be null. Errors as BoundExternal::Bind's, or ResourceExhausted.
+  // `kernels` are in the order of Artifact.kernels; `constants` likewise, and must outlive the function with `api` and
+  // `pool`. `foreign` and `pool` may be null. Errors as BoundExternal::Bind's, or ResourceExhausted.
   static absl::StatusOr<std::unique_ptr<Function>> Create(Program program, std::vector<KernelFn*> kernels,
                                                           std::vector<std::string> kernel_names,
                                                           std::span<const std::string> constants, const TorchApi* api,
-                                                          ForeignOps* foreign);
+                                                          ForeignOps* foreign, StoragePool* pool = nullptr);
   ~Function();
 
   const Program& program() const { return program_; }
@@ -88,7 +89,7 @@ class Function {
   absl::Status Run(Frame& frame, HostThread* host) const;
 
  private:
-  Function(Program program, const TorchApi* api);
+  Function(Program program, const TorchApi* api, StoragePool* pool);
   absl::Status MakeConstants(std::span<const std::string> constants);
 
   absl::Status ReadSymbols(Frame& frame) const;
@@ -105,7 +106,7 @@ class Function {
   absl::Status Adopt(Frame& frame, const ExternalCall& call, size_t result, TensorHandle handle) const;
   absl::Status Copy(Frame& frame, const Program::Copy& copy) const;
 
-  absl::Status EmptyLike(const Frame& frame, uint32_t value, TensorHandle* out) const;
+  absl::Status EmptyLike(const Frame& frame, uint32_t value, StoragePool* pool, TensorHandle* out) const;
   absl::Status Blob(const Frame& frame, uint32_t value, OwnedTensor* out) const;
   // Element 0 of the value is `offset` bytes into the `bytes` of memory at `begin`: fills in its address and those of
   // its views. InvalidArgument if a view reaches outside.
@@ -115,6 +116,8 @@ class Function {
 
   const Program program_;
   const TorchApi* api_;
+  StoragePool* pool_;  // null: every tensor has new memory
+  const StoragePool::Growth growth_;
   std::vector<KernelFn*> kernels_;
   std::vector<std::string> kernel_names_;
   std::vector<BoundExternal> externals_;

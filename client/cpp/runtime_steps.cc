@@ -1,6 +1,4 @@
 // The steps of a call: allocation, launches, views, external calls, copies.
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -13,17 +11,7 @@
 namespace kiln {
 namespace {
 
-constexpr int64_t kHugePage = 2 << 20;
 constexpr int64_t kMaxMemmove = 1 << 20;  // above, torch copies with all threads
-
-// A fresh large tensor costs more in page faults than most kernels that fill it. Advice only: the tensor stays
-// an ordinary one.
-void UseHugePages(void* data, int64_t bytes) {
-  const uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + kHugePage - 1) & ~static_cast<uintptr_t>(kHugePage - 1);
-  const uintptr_t end =
-      (reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(bytes)) & ~static_cast<uintptr_t>(kHugePage - 1);
-  if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
-}
 
 bool IsComplex(v1::DType dtype) { return dtype == v1::COMPLEX32 || dtype == v1::COMPLEX64 || dtype == v1::COMPLEX128; }
 
@@ -91,7 +79,7 @@ absl::Status Function::RunSteps(Frame& frame, HostThread* host, bool left) const
 absl::Status Function::Restride(Frame& frame) const {
   for (uint32_t input : frame.restride) {
     OwnedTensor copy(api_);
-    if (absl::Status s = EmptyLike(frame, input, copy.out()); !s.ok()) return s;
+    if (absl::Status s = EmptyLike(frame, input, nullptr, copy.out()); !s.ok()) return s;
     if (api_->copy_(copy.get(), frame.tensors[input], 0) != 0) return api_->Error(absl::StrCat("argument ", input));
     frame.Set(input, copy.release());
   }
@@ -99,22 +87,24 @@ absl::Status Function::Restride(Frame& frame) const {
 }
 
 // The one place where tensors are made.
-absl::Status Function::EmptyLike(const Frame& frame, uint32_t value, TensorHandle* out) const {
+absl::Status Function::EmptyLike(const Frame& frame, uint32_t value, StoragePool* pool, TensorHandle* out) const {
   const Program::Value& v = program_.values[value];
   const int64_t* sizes = frame.slots.data() + v.shape;
-  if (api_->empty_strided(v.rank, sizes, sizes + v.rank, api_->dtype_code[v.dtype], api_->cpu_device_type, 0, out) !=
-      0) {
+  const TensorSpec spec{.dtype = api_->dtype_code[v.dtype],
+                        .item_bytes = ByteSize(v.dtype),
+                        .rank = v.rank,
+                        .sizes = sizes,
+                        .strides = sizes + v.rank,
+                        .bytes = program_.ByteExtent(v, frame.slots).value_or(0)};
+  if ((pool != nullptr ? pool->Empty(spec, growth_, out) : EmptyTensor(*api_, spec, out)) != 0) {
     return api_->Error(absl::StrCat("value ", value, ": allocation"));
   }
-  const int64_t bytes = program_.ByteExtent(v, frame.slots).value_or(0);
-  void* data = nullptr;
-  if (bytes >= 2 * kHugePage && api_->data_ptr(*out, &data) == 0) UseHugePages(data, bytes);
   return absl::OkStatus();
 }
 
 absl::Status Function::Allocate(Frame& frame, uint32_t value) const {
   TensorHandle handle = nullptr;
-  if (absl::Status s = EmptyLike(frame, value, &handle); !s.ok()) return s;
+  if (absl::Status s = EmptyLike(frame, value, pool_, &handle); !s.ok()) return s;
   frame.Set(value, handle);
   return program_.values[value].needs_data ? ReadData(frame, value) : absl::OkStatus();
 }
@@ -230,7 +220,7 @@ absl::Status Function::CallExternal(Frame& frame, uint32_t index, HostThread* ho
     const uint32_t result = call.results[0];
     if (program_.values[result].storage == v1::PlanValue::TENSOR) return bound.RunOut(context, frame.tensors[result]);
     OwnedTensor out(api_);
-    if (absl::Status s = EmptyLike(frame, result, out.out()); !s.ok()) return s;
+    if (absl::Status s = EmptyLike(frame, result, pool_, out.out()); !s.ok()) return s;
     if (absl::Status s = bound.RunOut(context, out.get()); !s.ok()) return s;
     frame.Set(result, out.release());
     return program_.values[result].needs_data ? ReadData(frame, result) : absl::OkStatus();
@@ -292,7 +282,7 @@ absl::Status Function::Adopt(Frame& frame, const ExternalCall& call, size_t resu
   } else {
     OwnedTensor fresh(api_);
     if (!into) {
-      if (absl::Status s = EmptyLike(frame, value, fresh.out()); !s.ok()) return s;
+      if (absl::Status s = EmptyLike(frame, value, pool_, fresh.out()); !s.ok()) return s;
     }
     if (api_->copy_(into ? frame.tensors[value] : fresh.get(), handle, 0) != 0) return api_->Error(where());
     if (into) return absl::OkStatus();
