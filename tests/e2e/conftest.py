@@ -30,7 +30,17 @@ def daemon() -> Iterator[Daemon]:
 
 @pytest.fixture(autouse=True)
 def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("STRICT", "FALLBACK", "TIMEOUT", "PRECISION", "MEMORY_BUDGET", "RECORD", "JOB"):
+    for name in (
+        "STRICT",
+        "FALLBACK",
+        "TIMEOUT",
+        "PRECISION",
+        "MEMORY_BUDGET",
+        "RECORD",
+        "JOB",
+        "RECYCLE_OUTPUTS",
+        "RECYCLE_BYTES",
+    ):
         monkeypatch.delenv(f"KILN_{name}", raising=False)
     torch._dynamo.reset()
     torch.manual_seed(0)

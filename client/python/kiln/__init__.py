@@ -27,6 +27,7 @@ __all__ = [
     "counters",
     "graphs",
     "reset",
+    "trim",
 ]
 
 
@@ -42,8 +43,10 @@ def counters() -> dict[str, Any]:
     launches        in their plans: of generated kernels; those that follow each other enter the threads once
     external_calls  calls of the host's operators in their plans, by operator
     fallbacks       reasons, one a graph that runs through the fallback
+    recycled        memory of large CPU outputs and saved values: bytes that may be used again, idle_bytes of these that
+                    nothing but kiln holds; and tensors that were made over reused and over fresh memory
     """
-    return _counters.read()
+    return _counters.read() | {"recycled": session.recycled()}
 
 
 def graphs() -> list[CompiledGraph]:
@@ -54,7 +57,13 @@ def graphs() -> list[CompiledGraph]:
 def reset() -> None:
     """Zeroes the counters and forgets the connections. Touches nothing on the server, and no graph that is compiled."""
     _counters.reset()
+    session.recycled(reset=True)
     session.reset()
+
+
+def trim() -> int:
+    """Gives back the memory of outputs that nothing but kiln holds; returns its bytes."""
+    return session.trim()
 
 
 logs.configure()

@@ -8,10 +8,17 @@
 | timeout     | KILN_TIMEOUT   | seconds for one compile           | 600                                       |
 | precision   | KILN_PRECISION | "eager" or "fast"                 | "eager"                                   |
 | memory_budget | KILN_MEMORY_BUDGET | 0 (recompute) to 1 (save)       | torch's activation_memory_budget          |
+| recycle_outputs | KILN_RECYCLE_OUTPUTS | bool                          | True                                      |
+| recycle_bytes | KILN_RECYCLE_BYTES | bytes                           | 8 GiB                                     |
 | record      | KILN_RECORD    | a file that requests are added to | none                                      |
 | job         | KILN_JOB       | a name for the server's statistics | the program's name                        |
 
 An option wins over the environment.
+
+`recycle_outputs`: large CPU outputs and saved values are made over memory that nobody uses any more, in tensors that are
+as ordinary as any; that spares the page faults of fresh memory. Memory of up to `recycle_bytes` takes part, in use or
+not. What has not been used for 10 s goes with the next call, or with kiln.trim(). Both options are the process's: those
+of the last graph hold.
 """
 
 from __future__ import annotations
@@ -41,6 +48,8 @@ class Options:
     timeout: float = 600.0
     precision: str = "eager"
     memory_budget: float | None = None
+    recycle_outputs: bool = True
+    recycle_bytes: int = 8 << 30
     record: str | None = None
     job: str = ""
 
@@ -104,6 +113,16 @@ def _seconds(value: Any) -> float:
     return seconds
 
 
+def _bytes(value: Any) -> int:
+    try:
+        count = int(value)
+    except (TypeError, ValueError):
+        count = -1
+    if isinstance(value, bool | float) or not 0 <= count < 1 << 62:
+        raise ValueError("not a number of bytes")
+    return count
+
+
 def _share(value: Any) -> float:
     try:
         share = float(value)
@@ -136,6 +155,8 @@ _CHECKS = {
     "timeout": _seconds,
     "precision": _one_of("eager", "fast"),
     "memory_budget": _share,
+    "recycle_outputs": _bool,
+    "recycle_bytes": _bytes,
     "record": _string,
     "job": _string,
 }

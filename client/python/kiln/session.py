@@ -75,7 +75,7 @@ def compile_graph(request: compile_pb2.CompileRequest, options: Options) -> Comp
     _record(options, compile_pb2.Recorded(compile=request))
     digest, deadline = hashlib.sha256(data).digest(), start + options.timeout
     data += compile_pb2.CompileRequest(job=_new_request(options)).SerializeToString()
-    compiled = _load(_ask(options, lambda server: server.compile(data, deadline)), start, traced=True)
+    compiled = _load(_ask(options, lambda server: server.compile(data, deadline)), options, start, traced=True)
     return dataclasses.replace(compiled, request=digest)
 
 
@@ -89,7 +89,7 @@ def lookup(digest: bytes, hints: Sequence[int], options: Options) -> Found | Non
     reply = _ask(options, lambda server: server.lookup(data, deadline))
     if not reply.HasField("variant"):
         return None
-    return Found(reply.variant, _load(reply.done, start, traced=False) if reply.hit else None)
+    return Found(reply.variant, _load(reply.done, options, start, traced=False) if reply.hit else None)
 
 
 def put_call_spec(request: compile_pb2.PutCallSpecRequest, compiled: Compiled, options: Options) -> None:
@@ -115,6 +115,18 @@ def written_apart(inputs: tuple[Any, ...], written: tuple[int, ...]) -> bool:
     """Whether the tensors at the positions `written` share no memory with another of the inputs."""
     apart: bool = _extension().written_apart(inputs, written)
     return apart
+
+
+def recycled(*, reset: bool = False) -> dict[str, int]:
+    """The memory of outputs that may be used again, see kiln.counters(); `reset` zeroes the counts for the next time."""
+    if _extension_module is None:
+        return {"bytes": 0, "idle_bytes": 0, "reused": 0, "fresh": 0}
+    return dict(_extension_module.recycled(reset))
+
+
+def trim() -> int:
+    """Gives idle memory of outputs back; its bytes."""
+    return 0 if _extension_module is None else int(_extension_module.trim())
 
 
 def reset() -> None:
@@ -239,7 +251,8 @@ def _local_daemon(*, again: bool) -> str:
         return _local
 
 
-def _load(done: compile_pb2.Done, start: float, *, traced: bool) -> Compiled:
+def _load(done: compile_pb2.Done, options: Options, start: float, *, traced: bool) -> Compiled:
+    _extension().recycle(options.recycle_outputs, options.recycle_bytes)
     with unset_fake_temporarily():
         try:
             loaded = _extension().load(done.artifact, done.shared_object, python_call)
@@ -291,6 +304,8 @@ def _extension() -> Any:
                 _facts = dict(module.init(library, torch.zeros(2, 3)))
         except Exception as e:
             raise KilnError(f"kiln's run time does not work with torch {torch.__version__}: {e}") from e
+        if _facts.get("not_recycled"):
+            log.warning("the memory of outputs is not used again: %s", _facts["not_recycled"])
         _extension_module = module
     return _extension_module
 

@@ -17,6 +17,13 @@ def test_defaults() -> None:
     )  # fmt: skip
 
 
+def test_recycling() -> None:
+    o = Options.resolve(environ={})
+    assert (o.recycle_outputs, o.recycle_bytes) == (True, 8 << 30)
+    o = Options.resolve(None, {"recycle_bytes": 1 << 20}, {"KILN_RECYCLE_OUTPUTS": "0", "KILN_RECYCLE_BYTES": "7"})
+    assert (o.recycle_outputs, o.recycle_bytes) == (False, 1 << 20)
+
+
 def test_options_win_over_the_environment() -> None:
     environ = {"KILN_SERVER": "unix:/a", "KILN_STRICT": "1", "KILN_TIMEOUT": "5", "KILN_JOB": "x", "KILN_RECORD": "f"}
     environ["KILN_MEMORY_BUDGET"] = "0"
@@ -38,6 +45,10 @@ def test_options_win_over_the_environment() -> None:
         ({"timeout": True}, "not a positive number of seconds"),
         ({"precision": "exact"}, "not one of eager, fast"),
         ({"memory_budget": 1.5}, "not a number from 0 to 1"),
+        ({"recycle_outputs": "maybe"}, "not a bool"),
+        ({"recycle_bytes": -1}, "not a number of bytes"),
+        ({"recycle_bytes": "1 GB"}, "not a number of bytes"),
+        ({"recycle_bytes": 1.5}, "not a number of bytes"),
         ({"memory_budget": "nan"}, "not a number from 0 to 1"),
         ({"record": 3}, "not a string"),
     ],

@@ -84,6 +84,15 @@ class Extension:
     def host_target(self) -> str:
         return "x86-64-v3"
 
+    def recycle(self, on: bool, max_bytes: int) -> None:
+        self.recycling = (on, max_bytes)
+
+    def recycled(self, _reset: bool) -> dict[str, int]:
+        return {"reused": 3}
+
+    def trim(self) -> int:
+        return 7
+
 
 @pytest.fixture
 def play(monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -170,6 +179,16 @@ def test_requests_are_recorded_before_they_are_sent(play: Any, tmp_path: Path) -
     assert recorded.compile.job.request_id == ""  # the same graph is recorded once
     with pytest.raises(kiln.KilnError, match="cannot record into /nowhere/x"):
         _compile(Options(server="host:1", record="/nowhere/x"))
+
+
+def test_recycling_is_as_the_last_graph_wants_it(play: Any) -> None:
+    extension = play()
+    _compile()
+    assert extension.recycling == (True, 8 << 30)
+    _compile(Options(server="host:1", recycle_outputs=False, recycle_bytes=5))
+    assert extension.recycling == (False, 5)
+    assert kiln.counters()["recycled"] == {"reused": 3}
+    assert kiln.trim() == 7
 
 
 def test_reset_forgets_connections(play: Any) -> None:
