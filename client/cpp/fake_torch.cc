@@ -441,4 +441,9 @@ void FakeWeakReference(TensorHandle tensor, int change) {
   tensor->storage()->counts += static_cast<uint64_t>(static_cast<int64_t>(change)) << 32;
 }
 
+void FakePythonObject(TensorHandle tensor, bool has) {
+  const uint64_t object = (uint64_t{1} << 63) + 1;
+  tensor->storage()->counts += has ? object : -object;
+}
+
 }  // namespace kiln

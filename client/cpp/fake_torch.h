@@ -27,9 +27,11 @@ OwnedTensor FakeStrided(std::vector<int64_t> sizes, std::vector<int64_t> strides
 // Elements in row-major order, whatever the strides.
 std::vector<float> FakeValues(TensorHandle tensor);
 
-// What users do to storages: another size, other memory, weak references (`change` more or fewer).
+// What users do to storages: another size, other memory, weak references (`change` more or fewer), a Python object that
+// has a reference.
 void FakeResize(TensorHandle tensor, size_t bytes);
 void FakeRehome(TensorHandle tensor);
 void FakeWeakReference(TensorHandle tensor, int change);
+void FakePythonObject(TensorHandle tensor, bool has);
 
 }  // namespace kiln

@@ -36,8 +36,10 @@ void UseHugePages(void* data, int64_t bytes) {
 //   StorageImpl  { vtable; counts; … }
 //
 // counts is one atomic word: strong references in the low half; in the high half weak ones, all strong ones together
-// being one of them, and a bit for a Python object.
+// being one of them, and the highest bit for a Python object. That object has a strong reference, and lives as long as
+// there is another one: whether Python still has it cannot be told.
 constexpr uint64_t kUnique = (uint64_t{1} << 32) | 1;
+constexpr uint64_t kPython = uint64_t{1} << 63;
 
 char* StorageOf(TensorHandle tensor) { return (*reinterpret_cast<char***>(tensor))[2]; }
 
@@ -210,7 +212,7 @@ StoragePool::Stats StoragePool::Read() const {
   const std::lock_guard lock(g_lock);
   Stats stats{.bytes = bytes_, .reused = reused_, .fresh = fresh_};
   for (const auto& [key, ring] : rings_) {
-    for (const Base& base : ring.bases) stats.idle_bytes += IsIdle(base) ? base.bytes : 0;
+    for (const Base& base : ring.bases) stats.idle_bytes += UseOf(base) == Use::kIdle ? base.bytes : 0;
   }
   return stats;
 }
@@ -220,7 +222,12 @@ void StoragePool::ResetCounts() {
   reused_ = fresh_ = 0;
 }
 
-bool StoragePool::IsIdle(const Base& base) const { return Counts(StorageOf(base.handle)) == kUnique; }
+StoragePool::Use StoragePool::UseOf(const Base& base) const {
+  const uint64_t counts = Counts(StorageOf(base.handle));
+  if (counts == kUnique) return Use::kIdle;
+  const bool only_weak = static_cast<uint32_t>(counts) == 1;
+  return only_weak || (counts & kPython) != 0 ? Use::kForeign : Use::kBusy;
+}
 
 // Of an idle base. Asking for the data also parts it from a lazy clone, which leaves it with other memory.
 bool StoragePool::IsIntact(const Base& base) const {
@@ -241,9 +248,9 @@ StoragePool::Base* StoragePool::FindIdle(Ring& ring, int64_t now, Dead& dead) {
   for (size_t probes = std::min(kProbes, ring.bases.size()); probes != 0; --probes) {
     ring.hand %= ring.bases.size();
     Base& base = ring.bases[ring.hand];
-    const bool idle = IsIdle(base);
-    if (idle && IsIntact(base)) return take(ring.hand);
-    if (idle || ++base.busy_looks > kMaxBusyLooks) {
+    const Use use = UseOf(base);
+    if (use == Use::kIdle && IsIntact(base)) return take(ring.hand);
+    if (use != Use::kBusy || ++base.busy_looks > kMaxBusyLooks) {
       Forget(ring, ring.hand, dead);
     } else {
       base.used = now;
@@ -254,7 +261,7 @@ StoragePool::Base* StoragePool::FindIdle(Ring& ring, int64_t now, Dead& dead) {
   const size_t size = ring.bases.size();
   for (size_t i = 0; i < std::min(kBasesAMiss, size); ++i) {
     const size_t index = (ring.hand + i) % size;
-    if (IsIdle(ring.bases[index]) && IsIntact(ring.bases[index])) return take(index);
+    if (UseOf(ring.bases[index]) == Use::kIdle && IsIntact(ring.bases[index])) return take(index);
   }
   return nullptr;
 }
@@ -299,7 +306,7 @@ int64_t StoragePool::DropIdle(int64_t bytes, int64_t keep, int64_t now, Dead& de
   int64_t left = 0;
   for (auto& [key, ring] : rings_) {
     for (Base& base : ring.bases) {
-      if (IsIdle(base)) {
+      if (UseOf(base) == Use::kIdle) {
         idle.push_back({base.used, base.bytes});
         left += base.bytes;
       } else {
@@ -315,7 +322,9 @@ int64_t StoragePool::DropIdle(int64_t bytes, int64_t keep, int64_t now, Dead& de
   }
   const int64_t want = std::exchange(dropped, 0);
   Sweep(dead, [&](const Base& base) {
-    if (base.used > last || dropped >= want || !IsIdle(base)) return false;
+    const Use use = UseOf(base);
+    if (use != Use::kIdle) return use == Use::kForeign;
+    if (base.used > last || dropped >= want) return false;
     dropped += base.bytes;
     return true;
   });
@@ -325,7 +334,9 @@ int64_t StoragePool::DropIdle(int64_t bytes, int64_t keep, int64_t now, Dead& de
 void StoragePool::DropOld(int64_t now, Dead& dead) {
   next_look_ = now + kLookMicroseconds;
   Sweep(dead, [&](Base& base) {
-    if (IsIdle(base)) return now - base.used >= kIdleMicroseconds;
+    const Use use = UseOf(base);
+    if (use == Use::kIdle) return now - base.used >= kIdleMicroseconds;
+    if (use == Use::kForeign) return true;
     base.used = now;
     return now - base.given >= kBusyMicroseconds;
   });

@@ -31,7 +31,8 @@ int32_t EmptyTensor(const TorchApi& api, const TensorSpec& spec, TensorHandle* o
 // Makes tensors over ordinary torch storages, of exactly the tensor's size, and keeps a handle of its own (a base) of
 // each. A storage is *idle* when nobody else refers to it in any way (tensor, view, Python storage, weak reference,
 // lazy clone): then the next tensor of its dtype and size is made over it. The pool forgets a storage whose memory or
-// size somebody has changed, or that somebody holds for long: such a storage is its holder's alone, as any other.
+// size somebody has changed, that Python has seen or that has weak references, or that somebody holds for long: such a
+// storage is its holder's alone, as any other.
 //
 // Idle storages are the only memory that would not be there without a pool. They go, those first that have been idle
 // for longest, when they have not been used for kIdleMicroseconds (noticed by the next call of Empty), when the pool
@@ -102,7 +103,9 @@ class StoragePool {
   using Key = std::pair<int32_t, int64_t>;  // dtype, bytes
   class Dead;                               // deletes handles once the lock is free
 
-  bool IsIdle(const Base& base) const;
+  enum class Use { kIdle, kBusy, kForeign };  // foreign: to be forgotten
+
+  Use UseOf(const Base& base) const;
   bool IsIntact(const Base& base) const;
   Base* FindIdle(Ring& ring, int64_t now, Dead& dead);
   int32_t Fresh(const TensorSpec& spec, const Key& key, int64_t now, TensorHandle* out);

@@ -102,12 +102,15 @@ TEST_F(StoragePoolTest, WhatIsHeldIsNeverHandedOut) {
   EXPECT_TRUE(seen.contains(viewed));
 }
 
-TEST_F(StoragePoolTest, WeakReferencesHold) {
-  OwnedTensor t = Make();
-  FakeWeakReference(t.get(), 1);
-  void* const data = Data(t.get());
-  t.reset();
-  for (int i = 0; i < 10; ++i) EXPECT_NE(MakeAndDrop(), data);
+TEST_F(StoragePoolTest, StoragesWithWeakReferencesOrPythonObjectsAreForgotten) {
+  OwnedTensor weak = Make(), python = Make();
+  FakeWeakReference(weak.get(), 1);
+  FakePythonObject(python.get(), true);
+  weak.reset();
+  MakeAndDrop();
+  EXPECT_EQ(pool_->Read().reused, 0);
+  EXPECT_EQ(pool_->Read().bytes, kMin);
+  FakePythonObject(python.get(), false);
 }
 
 TEST_F(StoragePoolTest, LazyClonesKeepTheirValues) {
