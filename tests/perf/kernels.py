@@ -1,11 +1,16 @@
 """Kernels that models are made of: eager, Inductor and kiln, each as it is and under an allocator that keeps its pages.
 
     .venv/bin/python tests/perf/kernels.py [KERNEL...] [--rounds 3] [--calls 7] [--allocator PATH] [--json]
+    .venv/bin/python tests/perf/kernels.py [KERNEL...] --as-is [--backends kiln,eager] [--rounds 3] [--calls 7]
 
 Fresh large outputs are mapped page by page by the kernel, which costs more than computing them: the second set of
 columns (needs libjemalloc.so.2, Debian's libjemalloc2) shows the code alone. One process a measurement, interleaved,
 2 threads; medians of all calls, in ms, and the speed of kiln relative to Inductor. Exit status 1 if, under the
 allocator, kiln is slower than Inductor by more than 10% on any kernel, or in the geometric mean at all.
+
+--as-is: outputs and their memory included, no allocator. Also the share of a copy: the bytes that must move (each
+input once, each output once) by the time, beside torch's copy_ of 64 MiB in the same process. Exit status 1 if kiln's
+geometric mean over the kernels of SHARES is below 0.8.
 """
 
 from __future__ import annotations
@@ -29,6 +34,9 @@ Built = tuple[Callable[..., Any], tuple[torch.Tensor, ...]]
 BACKENDS = ("eager", "inductor", "kiln")
 ALLOCATOR = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 RETAIN = "dirty_decay_ms:-1,muzzy_decay_ms:-1,thp:always"
+
+SHARE_BAR = 0.8
+COPY = "copy"
 
 R = torch.randn
 
@@ -148,15 +156,43 @@ def _adam() -> Built:
     return adam, (R(n), R(n), R(n), R(n).abs())
 
 
+def _outputs_512() -> Built:
+    """512 outputs of 0.5 MiB."""
+    return lambda x: [t * 2 + 1 for t in x.unbind(0)], (R(512, 1 << 17),)
+
+
 KERNELS: dict[str, Callable[[], Built]] = {
     name.removeprefix("_"): value
     for name, value in list(globals().items())
     if name.startswith("_") and callable(value) and getattr(value, "__annotations__", {}).get("return") == "Built"
 }
+SHARES = set(KERNELS) - {"outputs_512"}  # those of shared/reference/anchors.md
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    return [value] if isinstance(value, torch.Tensor) else [t for v in value for t in tensors_in(v)]
+
+
+def moved_bytes(name: str) -> int:
+    """The least bytes that a call must read and write."""
+    function, inputs = KERNELS[name]()
+    twice = inputs[0].nbytes if name == "batch_norm_train" else 0  # for the statistics, then for the result
+    return twice + sum(t.nbytes for t in (*inputs, *tensors_in(function(*inputs))))
+
+
+def copy_seconds(calls: int) -> list[float]:
+    """Of copies of 64 MiB."""
+    x, y = R(1 << 24), torch.zeros(1 << 24)
+    times = []
+    for _ in range(calls):
+        start = time.perf_counter()
+        y.copy_(x)
+        times.append(time.perf_counter() - start)
+    return times
 
 
 def measure(backend: str, names: list[str], calls: int) -> dict[str, list[float]]:
-    """Seconds of each of `calls` warm calls of each kernel, in this process."""
+    """Seconds of each of `calls` warm calls of each kernel, and of copies, in this process."""
     torch.set_num_threads(2)
     if backend == "kiln":
         import kiln  # noqa: F401
@@ -174,6 +210,7 @@ def measure(backend: str, names: list[str], calls: int) -> dict[str, list[float]
                 start = time.perf_counter()
                 call(*inputs)
                 times[name].append(time.perf_counter() - start)
+    times[COPY] = copy_seconds(3 + calls)[3:]
     return times
 
 
@@ -191,6 +228,31 @@ def geometric_mean(values: list[float]) -> float:
     return math.exp(statistics.fmean(math.log(v) for v in values))
 
 
+def compare_as_is(names: list[str], backends: list[str], rounds: int, calls: int) -> int:
+    times: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    for _ in range(rounds):
+        for backend in backends:
+            for name, seconds in child(backend, names, calls, None).items():
+                times[name, backend] += seconds
+    medians = {key: statistics.median(values) for key, values in times.items()}
+    head = "".join(f"{b:>10}" for b in backends)
+    print(f"{'':26}{'ms':>10}{'':{10 * len(backends) - 10}}   {'share of a copy':>10}\n{'':26}{head}   {head}")
+    shares: dict[str, list[float]] = {b: [] for b in backends}
+    for name in names:
+        row, bytes_ = "", moved_bytes(name)
+        for backend in backends:
+            rate = 2 * (64 << 20) / medians[COPY, backend]
+            share = bytes_ / medians[name, backend] / rate
+            row += f"{share:10.2f}"
+            if name in SHARES:
+                shares[backend].append(share)
+        print(f"{name:26}" + "".join(f"{medians[name, b] * 1e3:10.2f}" for b in backends) + f"   {row}")
+    print(f"{COPY:26}" + "".join(f"{medians[COPY, b] * 1e3:10.2f}" for b in backends))
+    means = {b: geometric_mean(values) for b, values in shares.items() if values}
+    print(f"{'geometric mean':26}{'':{10 * len(backends)}}   " + "".join(f"{m:10.2f}" for m in means.values()))
+    return 1 if means.get("kiln", SHARE_BAR) < SHARE_BAR else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kernels", nargs="*", metavar="KERNEL", help=", ".join(KERNELS))
@@ -198,6 +260,8 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=7, help="calls measured a process (default: 7)")
     parser.add_argument("--allocator", default=ALLOCATOR, help=f"the allocator to preload (default: {ALLOCATOR})")
     parser.add_argument("--json", action="store_true", help="print the medians, in seconds, as JSON")
+    parser.add_argument("--as-is", action="store_true", help="without an allocator, and as shares of a copy")
+    parser.add_argument("--backends", default=",".join(BACKENDS), help="with --as-is (default: all)")
     parser.add_argument("--child", choices=BACKENDS, help=argparse.SUPPRESS)
     args = parser.parse_args()
     names = args.kernels or list(KERNELS)
@@ -206,6 +270,8 @@ def main() -> int:
     if args.child:
         print(json.dumps(measure(args.child, names, args.calls)))
         return 0
+    if args.as_is:
+        return compare_as_is(names, args.backends.split(","), args.rounds, args.calls)
     if not os.path.exists(args.allocator):
         parser.error(f"{args.allocator} is not there: install libjemalloc2, or name another with --allocator")
     times: defaultdict[tuple[str, str, bool], list[float]] = defaultdict(list)

@@ -15,10 +15,10 @@
 
 An option wins over the environment.
 
-`recycle_outputs`: large CPU outputs and saved values are made over memory that nobody uses any more, in tensors that are
-as ordinary as any; that spares the page faults of fresh memory. Memory of up to `recycle_bytes` takes part, in use or
-not. What has not been used for 10 s goes with the next call, or with kiln.trim(). Both options are the process's: those
-of the last graph hold.
+`recycle_outputs`: large CPU outputs and saved values are made over memory that nobody uses any more, which spares the
+page faults of fresh memory; they are ordinary tensors. Memory of up to `recycle_bytes` takes part, in use or not. What
+has not been used for 10 s goes with the next call, or with kiln.trim(). Both options are the process's: those of the
+graph that was compiled last hold.
 """
 
 from __future__ import annotations

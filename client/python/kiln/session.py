@@ -118,7 +118,7 @@ def written_apart(inputs: tuple[Any, ...], written: tuple[int, ...]) -> bool:
 
 
 def recycled(*, reset: bool = False) -> dict[str, int]:
-    """The memory of outputs that may be used again, see kiln.counters(); `reset` zeroes the counts for the next time."""
+    """The memory of outputs that may be used again, see kiln.counters(). `reset` zeroes the counts after that."""
     if _extension_module is None:
         return {"bytes": 0, "idle_bytes": 0, "reused": 0, "fresh": 0}
     return dict(_extension_module.recycled(reset))
