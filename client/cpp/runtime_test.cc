@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "client/cpp/fake_torch.h"
+#include "client/cpp/storage_pool.h"
 #include "client/cpp/testing.h"
 
 namespace kiln {
@@ -41,14 +42,15 @@ class RuntimeTest : public testing::Test {
     EXPECT_EQ(FakeTensorCount(), 0);
   }
 
-  void Load(const std::string& function, ForeignOps* foreign = nullptr, v1::Artifact artifact = {}) {
+  void Load(const std::string& function, ForeignOps* foreign = nullptr, v1::Artifact artifact = {},
+            StoragePool* pool = nullptr) {
     artifact.MergeFrom(ArtifactOf(function, 2));
     absl::StatusOr<Program> program = Program::Build(artifact, 0);
     ASSERT_TRUE(program.ok()) << program.status();
     std::vector<std::string> constants;
     for (const auto& c : artifact.constants()) constants.push_back(c.data());
     absl::StatusOr<std::unique_ptr<Function>> f =
-        Function::Create(*std::move(program), {Twice, Checked}, {"k0", "k1"}, constants, &FakeTorch(), foreign);
+        Function::Create(*std::move(program), {Twice, Checked}, {"k0", "k1"}, constants, &FakeTorch(), foreign, pool);
     ASSERT_TRUE(f.ok()) << f.status();
     function_ = *std::move(f);
   }
@@ -121,6 +123,34 @@ TEST_F(RuntimeTest, LaunchFillsAnOutput) {
     EXPECT_EQ(r.outputs, (std::vector<Values>{{2, 4, 6, 8}, {2, 4, 6, 8}}));
     EXPECT_EQ(r.sizes, (std::vector<int64_t>{16}));
   }
+}
+
+TEST_F(RuntimeTest, OutputsAreMadeOverIdleMemory) {
+  StoragePool pool(&FakeTorch());
+  Load(R"pb(
+         name: "inference"
+         syms {
+           exprs { op: CONST value: 20000 }
+           exprs { op: CONST value: 1 }
+           exprs { op: CONST }
+         }
+         workspace: 2
+         inputs { type: 0 }
+         values { storage: INPUT dtype: FLOAT32 sizes: 0 strides: 1 }
+         values { storage: TENSOR dtype: FLOAT32 sizes: 0 strides: 1 }
+         steps { allocate: 1 }
+         steps { launch { buffers: 0 buffers: 1 extent: 0 grain: 0 } }
+         outputs { value: 1 }
+       )pb",
+       nullptr, {}, &pool);
+  for (int call = 1; call <= 3; ++call) {
+    const auto value = static_cast<float>(call);
+    const OwnedTensor x = FakeTensor({20000}, Values(20000, value));
+    EXPECT_EQ(Call({&x}).outputs, (std::vector<Values>{Values(20000, 2 * value)}));
+  }
+  EXPECT_EQ(pool.Read().fresh, 1);
+  EXPECT_EQ(pool.Read().reused, 2);
+  function_ = nullptr;
 }
 
 TEST_F(RuntimeTest, LargeExtentsRunInParallelChunks) {

@@ -175,7 +175,11 @@ void StoragePool::Configure(const Options& options) {
   const std::lock_guard lock(g_lock);
   options_ = options;
   on_ = options.on && layout_.ok();
-  if (!on_ || bytes_ > options.max_bytes) DropIdle(on_ ? bytes_ - options.max_bytes : bytes_, 0, clock_(), dead);
+  if (!on_) {
+    Sweep(dead, [](const Base&) { return true; });
+  } else if (bytes_ > options.max_bytes) {
+    DropIdle(bytes_ - options.max_bytes, 0, clock_(), dead);
+  }
 }
 
 int32_t StoragePool::Empty(const TensorSpec& spec, Growth growth, TensorHandle* out) {
@@ -266,7 +270,8 @@ StoragePool::Base* StoragePool::FindIdle(Ring& ring, int64_t now, Dead& dead) {
   return nullptr;
 }
 
-// The memory has been counted already. The base is added when a tensor shares it: it cannot be idle before.
+// The memory has been counted already, with the lock held; it is got without. The base is added when a tensor shares
+// it: it cannot be idle before.
 int32_t StoragePool::Fresh(const TensorSpec& spec, const Key& key, int64_t now, TensorHandle* out) {
   const int64_t items = spec.bytes / spec.item_bytes, one = 1;
   const TensorSpec flat{spec.dtype, spec.item_bytes, 1, &items, &one, spec.bytes};

@@ -72,7 +72,7 @@ class StoragePool {
   // for; otherwise FailedPrecondition says which check failed, and every tensor is a new one.
   const absl::Status& layout() const { return layout_; }
 
-  // Gives back what the new options do not allow.
+  // Gives back what the new options do not allow; off, forgets all storages.
   void Configure(const Options& options);
 
   // An ordinary CPU tensor, not initialised. Returns what the shims return; nothing is out then.

@@ -243,6 +243,7 @@ TEST_F(StoragePoolTest, TheLongestIdleGoesFirst) {
 }
 
 TEST_F(StoragePoolTest, Off) {
+  const OwnedTensor held = Make();
   MakeAndDrop();
   pool_->Configure({.on = false});
   EXPECT_EQ(pool_->Read().bytes, 0);
