@@ -152,14 +152,18 @@ def main() -> None:
         call = program.f
         if backend != "none":
             call = torch.compile(program.f, backend=backend, dynamic=program.dynamic, **options)
-        answers = []
+        answers: list[Any] = []
         for shapes in program.calls:
             inputs = [torch.randint(program.integers, s) if program.integers else torch.randn(s) for s in shapes]
             for x in inputs:
                 x.requires_grad_(program.grad)
             if program.mark is not None:
                 program.mark(inputs)
-            outputs = call(*inputs)
+            try:
+                outputs = call(*inputs)
+            except Exception as e:
+                answers.append(f"{type(e).__name__}: {e}".splitlines()[0])
+                continue
             outputs = outputs if isinstance(outputs, (tuple, list)) else [outputs]
             loss = sum((o.float() * (i + 1)).sum() for i, o in enumerate(outputs))
             if loss.requires_grad:

@@ -98,7 +98,8 @@ class _Unit:
             return compiled
         if lookup is not None:
             lookup.put(spec, done, self._options)
-        return wrapper.build(spec, gm.forward, *done.functions)
+        call = wrapper.build(spec, gm.forward, *done.functions)
+        return _fakes_first(call, gm.forward) if _is_first_call_fake() else call
 
     def compile_joint(
         self,
@@ -154,6 +155,27 @@ class _Unit:
         if budget != 1.0:
             request.options.memory_budget = budget
         return request
+
+
+def _is_first_call_fake() -> bool:
+    """DDPOptimizer, where AOTAutograd has run, learns from a call with fake tensors what comes out."""
+    from torch._guards import TracingContext
+
+    context = TracingContext.try_get()
+    return context is not None and bool(context.fakify_first_call)
+
+
+def _fakes_first(call: Callable[..., Any], eager: Callable[..., Any]) -> Callable[..., Any]:
+    fake = True
+
+    def run(*args: Any) -> Any:
+        nonlocal fake
+        if fake:
+            fake = False
+            return eager(*args)
+        return call(*args)
+
+    return run
 
 
 def _shape_env(inputs: Any) -> Any:
