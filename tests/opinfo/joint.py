@@ -73,13 +73,13 @@ class Compiler:
     def close(self) -> None:
         kiln.session.compile_graph = self._compile
 
-    def _remember(self, request: Any, options: Options) -> Any:
+    def _remember(self, request: Any, options: Options, lookup: str) -> Any:
         graph = request.graph
         self._graphs.append(graph.SerializeToString(deterministic=True))
         self._ops |= {op.name for op in graph.ops}
         if not self._ops & self._listed:
             raise NotCounted
-        compiled = self._compile(request, options)
+        compiled = self._compile(request, options, lookup)
         if (digest := self._digest()) in self._known:
             raise Unchanged(digest)
         return compiled

@@ -14,6 +14,7 @@ from kiln.backend import backend
 from kiln.counters import CompiledGraph
 from kiln.counters import counters as _counters
 from kiln.errors import CaptureError, KilnError, KilnWarning, OptionError, ServerError
+from kiln.explain import explain
 
 __version__ = "0.1.0"
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "ServerError",
     "backend",
     "counters",
+    "explain",
     "graphs",
     "reset",
     "trim",

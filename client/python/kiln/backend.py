@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import fx
@@ -47,9 +47,9 @@ def _compile(gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options
 
     _refuse_unsupported_modes(gm)
     unit = _Unit(options, EntryState.now(gm, example_inputs))
-    lookup = unit.lookup(gm, example_inputs)
-    if lookup is not None and (found := lookup.find(options)) is not None:
-        return found
+    lookup, found = unit.look_up(gm, example_inputs)
+    if found is not None:
+        return cast(Callable[..., Any], found)
     # Nothing is donated, so that retain_graph=True works as in eager mode.
     with torch._functorch.config.patch(donated_buffer=False):
         compiled: Callable[..., Any] = aot_autograd(
@@ -72,13 +72,19 @@ class _Unit:
         self._in_autocast = torch._C._is_any_autocast_enabled()
         self._done: tuple[Capture, session.Compiled] | None = None
         self._metadata: Any = None
+        self._lookup = ""  # what it gave
 
-    def lookup(self, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Lookup | None:
+    def look_up(self, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> tuple[Lookup | None, Any]:
+        """What later processes will ask for, if the graph has a key; and what runs in its place, if it is known."""
         try:
-            return Lookup(gm, example_inputs, self._entry, self._request())
+            lookup = Lookup(gm, example_inputs, self._entry, self._request())
         except CaptureError as e:
+            self._lookup = f"no key: {e}"
             log.info("no look-up, the graph is traced: %s", e)
-            return None
+            return None, None
+        found = lookup.find(self._options)
+        self._lookup = lookup.outcome
+        return lookup, found
 
     def finish(
         self, gm: fx.GraphModule, compiled: Callable[..., Any], lookup: Lookup | None, num_inputs: int
@@ -142,7 +148,7 @@ class _Unit:
         request.graph.CopyFrom(capture.graph)
         request.debug.CopyFrom(capture.debug)
         request.guards.CopyFrom(guard_spec(capture, self._entry, static_inputs))
-        compiled = session.compile_graph(request, self._options)
+        compiled = session.compile_graph(request, self._options, self._lookup)
         self._done = (capture, compiled)
         return compiled
 

@@ -44,34 +44,40 @@ class Lookup:
         self._guards_before = len(self._shape_env.guards) if self._shape_env is not None else 0
         self._alias_guards_before = len(_alias_guards())
         self._refused = False
+        self.outcome = ""  # of find: session.HIT, or why it found nothing
 
     def find(self, options: Options) -> Callable[..., Any] | None:
         """What runs in the graph's place; None: it has to be traced. ServerError if there is no server to ask."""
         session.address(self.request, options)
         self.request.ClearField("job")
-        if options.record:
-            return None  # a recording holds what a hit would leave out
         digest = hashlib.sha256(self.request.SerializeToString(deterministic=True)).digest()
+        if options.record:
+            self.outcome = "not asked: a recording holds what a hit leaves out"
+            return None
         try:
             found = session.lookup(digest, self._hints, options)
-            if found is None:
-                return None
-            if found.compiled is None:
-                self._refused = True
-                log.info("AOTAutograd is needed: %s", found.variant.refused)
-                return None
-            return self._build(found.variant, found.compiled)
         except ServerError as e:
             if e.code in _GONE:
                 raise
+            self.outcome = f"failed: {e}"
             log.warning("the look-up failed, the graph is traced: %s", e)
             return None
+        if found is None:
+            self.outcome = "not in the cache"
+        elif found.compiled is None:
+            self._refused = True
+            self.outcome = f"AOTAutograd is needed: {found.variant.refused}"
+            log.info("%s", self.outcome)
+        elif not install(found.variant, self._sizes):
+            self.outcome = "not in the cache for these sizes"
+        else:
+            self.outcome = session.HIT
+            return None if session.watching() else self._build(found.variant, found.compiled)
+        return None
 
-    def _build(self, variant: call_spec_pb2.Variant, compiled: session.Compiled) -> Callable[..., Any] | None:
+    def _build(self, variant: call_spec_pb2.Variant, compiled: session.Compiled) -> Callable[..., Any]:
         if variant.spec.num_inputs != self._num_inputs:
             raise KilnError(f"the entry is for {variant.spec.num_inputs} inputs, the graph has {self._num_inputs}")
-        if not install(variant, self._sizes):
-            return None
         return wrapper.build(variant.spec, self._eager, *compiled.functions)
 
     def put(self, spec: call_spec_pb2.CallSpec, compiled: session.Compiled, options: Options) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import importlib
@@ -10,7 +11,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -36,6 +37,8 @@ PROBE_SECONDS = 5.0
 # After silence, how long graphs fall back without waiting again. A refused connection costs nothing: no pause.
 PAUSE_SECONDS = 30.0
 
+HIT = "hit"  # by Dynamo's own graph
+
 _OUTCOMES = {compile_pb2.Done.HIT: "hit", compile_pb2.Done.COMPILED: "compiled", compile_pb2.Done.JOINED: "joined"}
 
 
@@ -47,6 +50,7 @@ class Compiled:
     signature: artifact_pb2.PlanSignature
     functions: list[BoxedFunction]
     request: bytes = b""  # SHA-256 of the request that was compiled, as it is recorded
+    graph: CompiledGraph | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +61,33 @@ class Found:
     compiled: Compiled | None
 
 
+@dataclasses.dataclass(frozen=True)
+class Watched:
+    """A compile, with all that it was about."""
+
+    request: compile_pb2.CompileRequest
+    artifact: bytes
+    graph: CompiledGraph
+
+
+_watched: list[Watched] | None = None
+
+
+@contextlib.contextmanager
+def watch() -> Iterator[list[Watched]]:
+    """Collects this process's compiles; while it does, every graph is traced, also where its look-up hits."""
+    global _watched
+    before, _watched = _watched, []
+    try:
+        yield _watched
+    finally:
+        _watched = before
+
+
+def watching() -> bool:
+    return _watched is not None
+
+
 def address(request: compile_pb2.CompileRequest, options: Options) -> None:
     """Fills in what a request says beside its graph and guards: protocol version, target, job."""
     request.protocol_version = PROTOCOL_VERSION
@@ -64,10 +95,10 @@ def address(request: compile_pb2.CompileRequest, options: Options) -> None:
     request.job.job = options.job
 
 
-def compile_graph(request: compile_pb2.CompileRequest, options: Options) -> Compiled:
+def compile_graph(request: compile_pb2.CompileRequest, options: Options, lookup: str = "") -> Compiled:
     """Sends a graph, waits for all of its code, loads it. KilnError if anything fails; nothing has run by then.
 
-    Fills in the request's protocol version, target and job.
+    Fills in the request's protocol version, target and job. `lookup` says what a look-up of Dynamo's graph gave.
     """
     start = time.monotonic()
     address(request, options)
@@ -75,7 +106,10 @@ def compile_graph(request: compile_pb2.CompileRequest, options: Options) -> Comp
     _record(options, compile_pb2.Recorded(compile=request))
     digest, deadline = hashlib.sha256(data).digest(), start + options.timeout
     data += compile_pb2.CompileRequest(job=_new_request(options)).SerializeToString()
-    compiled = _load(_ask(options, lambda server: server.compile(data, deadline)), options, start, traced=True)
+    done = _ask(options, lambda server: server.compile(data, deadline))
+    compiled = _load(done, options, start, lookup)
+    if _watched is not None and compiled.graph is not None:
+        _watched.append(Watched(request, done.artifact, compiled.graph))
     return dataclasses.replace(compiled, request=digest)
 
 
@@ -89,7 +123,7 @@ def lookup(digest: bytes, hints: Sequence[int], options: Options) -> Found | Non
     reply = _ask(options, lambda server: server.lookup(data, deadline))
     if not reply.HasField("variant"):
         return None
-    return Found(reply.variant, _load(reply.done, options, start, traced=False) if reply.hit else None)
+    return Found(reply.variant, _load(reply.done, options, start, HIT) if reply.hit else None)
 
 
 def put_call_spec(request: compile_pb2.PutCallSpecRequest, compiled: Compiled, options: Options) -> None:
@@ -251,7 +285,7 @@ def _local_daemon(*, again: bool) -> str:
         return _local
 
 
-def _load(done: compile_pb2.Done, options: Options, start: float, *, traced: bool) -> Compiled:
+def _load(done: compile_pb2.Done, options: Options, start: float, lookup: str) -> Compiled:
     _extension().recycle(options.recycle_outputs, options.recycle_bytes)
     with unset_fake_temporarily():
         try:
@@ -260,22 +294,23 @@ def _load(done: compile_pb2.Done, options: Options, start: float, *, traced: boo
             raise KilnError(f"cannot load the artifact: {e}") from e
     signature = artifact_pb2.PlanSignature.FromString(loaded.signature)
     functions = [loaded.function(i) for i in range(loaded.num_functions)]
-    graph = _describe(done, loaded.info(), traced, time.monotonic() - start)
+    graph = _describe(done, loaded.info(), lookup, time.monotonic() - start)
     counters.add(graph)
     log.info(
         "%s %s: server %.3f s, all %.3f s, %d kernels, %d launches, %d external calls",
         graph.outcome, graph.key[:12], graph.server_seconds, graph.client_seconds, len(graph.kernels), graph.launches,
         sum(graph.external_calls.values()),
     )  # fmt: skip
-    return Compiled(done.key, signature, functions)
+    return Compiled(done.key, signature, functions, graph=graph)
 
 
-def _describe(done: compile_pb2.Done, info: dict[str, Any], traced: bool, client_seconds: float) -> CompiledGraph:
+def _describe(done: compile_pb2.Done, info: dict[str, Any], lookup: str, client_seconds: float) -> CompiledGraph:
     artifact = artifact_pb2.Artifact.FromString(done.artifact)
     return CompiledGraph(
         key=done.key.hex(),
         outcome=_OUTCOMES.get(done.outcome, "compiled"),
-        traced=traced,
+        traced=lookup != HIT,
+        lookup=lookup,
         artifact=hashlib.sha256(done.artifact).hexdigest(),
         shared_object=hashlib.sha256(done.shared_object).hexdigest() if done.shared_object else "",
         server_seconds=done.server_seconds,

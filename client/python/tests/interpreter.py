@@ -142,7 +142,7 @@ def replace_server(setattr_: Any, compile_graph: Any) -> None:
     setattr_(session, "put_call_spec", lambda request, compiled, options: None)
 
 
-def compile_graph(request: compile_pb2.CompileRequest, _options: Any = None) -> Compiled:
+def compile_graph(request: compile_pb2.CompileRequest, _options: Any = None, _lookup: str = "") -> Compiled:
     request = compile_pb2.CompileRequest.FromString(request.SerializeToString())
     interpreter = Interpreter(request.graph)
     if request.graph.level == graph_pb2.Graph.INFERENCE:
