@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,6 +32,7 @@ class Lookup:
         self, gm: fx.GraphModule, example_inputs: Sequence[Any], entry: EntryState, request: compile_pb2.CompileRequest
     ) -> None:
         """`request` has the options; its graph and guards are filled in. CaptureError where the graph has no key."""
+        start = time.monotonic()
         if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
             raise CaptureError("saved-tensor hooks are active")
         request.graph.CopyFrom(capture_torch(gm))
@@ -43,14 +45,17 @@ class Lookup:
         self._shape_env = next((s.node.shape_env for s in self._sizes if isinstance(s, torch.SymInt)), None)
         self._guards_before = len(self._shape_env.guards) if self._shape_env is not None else 0
         self._alias_guards_before = len(_alias_guards())
+        self._seconds = time.monotonic() - start
         self._refused = False
         self.outcome = ""  # of find: session.HIT, or why it found nothing
 
     def find(self, options: Options) -> Callable[..., Any] | None:
         """What runs in the graph's place; None: it has to be traced. ServerError if there is no server to ask."""
+        start = time.monotonic()
         session.address(self.request, options)
         self.request.ClearField("job")
         digest = hashlib.sha256(self.request.SerializeToString(deterministic=True)).digest()
+        self._seconds += time.monotonic() - start
         if options.record:
             self.outcome = "not asked: a recording holds what a hit leaves out"
             return None
@@ -78,7 +83,11 @@ class Lookup:
     def _build(self, variant: call_spec_pb2.Variant, compiled: session.Compiled) -> Callable[..., Any]:
         if variant.spec.num_inputs != self._num_inputs:
             raise KilnError(f"the entry is for {variant.spec.num_inputs} inputs, the graph has {self._num_inputs}")
-        return wrapper.build(variant.spec, self._eager, *compiled.functions)
+        start = time.monotonic()
+        call = wrapper.build(variant.spec, self._eager, *compiled.functions)
+        if compiled.graph is not None:
+            compiled.graph.parts.update(capture=self._seconds, wrapper=time.monotonic() - start)
+        return call
 
     def put(self, spec: call_spec_pb2.CallSpec, compiled: session.Compiled, options: Options) -> None:
         """Lets later processes hit. Raises nothing: it says so in the log where that does not work out."""

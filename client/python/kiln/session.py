@@ -286,6 +286,7 @@ def _local_daemon(*, again: bool) -> str:
 
 
 def _load(done: compile_pb2.Done, options: Options, start: float, lookup: str) -> Compiled:
+    answered = time.monotonic()
     _extension().recycle(options.recycle_outputs, options.recycle_bytes)
     with unset_fake_temporarily():
         try:
@@ -294,7 +295,9 @@ def _load(done: compile_pb2.Done, options: Options, start: float, lookup: str) -
             raise KilnError(f"cannot load the artifact: {e}") from e
     signature = artifact_pb2.PlanSignature.FromString(loaded.signature)
     functions = [loaded.function(i) for i in range(loaded.num_functions)]
-    graph = _describe(done, loaded.info(), lookup, time.monotonic() - start)
+    now = time.monotonic()
+    parts = {"server": answered - start, "load": now - answered}
+    graph = _describe(done, loaded.info(), lookup, now - start, parts)
     counters.add(graph)
     log.info(
         "%s %s: server %.3f s, all %.3f s, %d kernels, %d launches, %d external calls",
@@ -304,7 +307,9 @@ def _load(done: compile_pb2.Done, options: Options, start: float, lookup: str) -
     return Compiled(done.key, signature, functions, graph=graph)
 
 
-def _describe(done: compile_pb2.Done, info: dict[str, Any], lookup: str, client_seconds: float) -> CompiledGraph:
+def _describe(
+    done: compile_pb2.Done, info: dict[str, Any], lookup: str, client_seconds: float, parts: dict[str, float]
+) -> CompiledGraph:
     artifact = artifact_pb2.Artifact.FromString(done.artifact)
     return CompiledGraph(
         key=done.key.hex(),
@@ -315,6 +320,7 @@ def _describe(done: compile_pb2.Done, info: dict[str, Any], lookup: str, client_
         shared_object=hashlib.sha256(done.shared_object).hexdigest() if done.shared_object else "",
         server_seconds=done.server_seconds,
         client_seconds=client_seconds,
+        parts=parts,
         kernels=tuple(k.key.hex() for k in artifact.kernels),
         launches=sum(info["launches"]),
         external_calls=info["external_calls"],
