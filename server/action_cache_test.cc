@@ -6,6 +6,7 @@
 #include "cache/error_store.h"
 #include "cache/fake_clock.h"
 #include "cache/memory_store.h"
+#include "compiler/artifact/call_spec.h"
 #include "server/wire.h"
 
 namespace kiln {
@@ -55,6 +56,36 @@ TEST_F(ActionCaches, WhatIsPublishedIsFound) {
   EXPECT_EQ(hit->key(), std::string(key_.bytes()));
   EXPECT_EQ(hit->record().compile_seconds(), 1.5);
   EXPECT_EQ(FromProto(hit->record().guards(), "").value(), Digest::Of("guards"));
+}
+
+// They rest on the word of whoever put them there.
+TEST_F(ActionCaches, VariantsAreSeenInTheirNamespaceAlone) {
+  v1::Variant variant;
+  variant.set_version(kVariantVersion);
+  *variant.mutable_record() = Publish("artifact", "object").record();
+  RequestContext mine, theirs;
+  mine.ns = "mine";
+  theirs.ns = "theirs";
+  ASSERT_TRUE(cache_.PublishVariant(mine, key_, variant, "request").ok());
+  ASSERT_TRUE(cache_.LookupVariant(mine, key_, {}).has_value());
+  EXPECT_EQ(cache_.LookupVariant(mine, key_, {})->record().SerializeAsString(), variant.record().SerializeAsString());
+  EXPECT_FALSE(cache_.LookupVariant(theirs, key_, {}).has_value());
+  EXPECT_FALSE(cache_.LookupVariant(mine, TestKey("other"), {}).has_value());
+}
+
+TEST_F(ActionCaches, AVariantWhoseCodeIsGoneIsAMiss) {
+  v1::Variant variant;
+  variant.set_version(kVariantVersion);
+  *variant.mutable_record() = Publish("artifact", "object").record();
+  ASSERT_TRUE(cache_.PublishVariant({}, key_, variant, "request").ok());
+  ASSERT_TRUE(store_->RemoveBlob({}, Digest::Of("object")).ok());
+  EXPECT_FALSE(cache_.LookupVariant({}, key_, {}).has_value());
+}
+
+TEST_F(ActionCaches, AVariantThatTheStoreCannotGiveIsAMissAndCounted) {
+  failing_ = "List";
+  EXPECT_FALSE(cache_.LookupVariant({}, key_, {}).has_value());
+  EXPECT_TRUE(Counted("lookup_variant"));
 }
 
 TEST_F(ActionCaches, OnlySmallBlobsAreInline) {

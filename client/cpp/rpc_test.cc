@@ -196,6 +196,29 @@ TEST_F(RpcTest, LookupHitHasBlobs) {
   EXPECT_EQ(client.Lookup({}, Soon())->reason(), "never seen");
 }
 
+// A server may be wrong, or hold what another client made up.
+TEST_F(RpcTest, ACallSpecThatDoesNotFitItsCodeIsDataLoss) {
+  v1::Artifact artifact;
+  artifact.mutable_signature()->set_num_inputs(2);
+  artifact.add_functions();
+  const v1::Done done = AddDone(artifact.SerializeAsString(), "object", false);
+  service_.Change([&](Script& s) {
+    s.lookup.set_hit(true);
+    *s.lookup.mutable_done() = done;
+    s.lookup.mutable_variant()->mutable_spec()->set_num_inputs(2);
+  });
+  Client client(address());
+  EXPECT_TRUE(client.Lookup({}, Soon()).ok());
+  service_.Change([&](Script& s) { s.lookup.mutable_variant()->mutable_spec()->set_num_inputs(3); });
+  EXPECT_EQ(client.Lookup({}, Soon()).status().message(),
+            "the entry does not fit its code: spec.num_inputs: is 3, the compiled code has 2");
+  service_.Change([&](Script& s) {
+    s.lookup.mutable_variant()->mutable_spec()->set_num_inputs(2);
+    s.lookup.mutable_variant()->add_predicates();
+  });
+  EXPECT_EQ(client.Lookup({}, Soon()).status().code(), absl::StatusCode::kDataLoss);
+}
+
 TEST_F(RpcTest, ChangedBlobIsDataLoss) {
   const v1::Digest digest = service_.Add("blob");
   service_.Change([&](Script& s) { s.blobs[digest.sha256()] = "blop"; });

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import FakeTensor
 
 from kiln.capture import Capture
 from kiln.errors import CaptureError
@@ -19,6 +20,7 @@ from kiln.symbols import SymTableBuilder
 from kiln.tensors import TypeTable
 
 _G = graph_pb2.GuardSpec.InputGuard
+_PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor)  # others may be made of several tensors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +124,8 @@ def torch_guard_spec(gm: fx.GraphModule, example_inputs: Sequence[Any], entry: E
     values = [node.meta.get("example_value", real) for node, real in zip(nodes, example_inputs, strict=True)]
     writer = _Writer(values, _shape_env(values))
     for i, real in enumerate(example_inputs):
+        if isinstance(real, torch.Tensor) and type(real) not in _PLAIN:
+            raise CaptureError(f"input {i} is a {type(real).__name__}")
         guard = writer.add(i)
         if guard.kind == _G.TENSOR:
             guard.storage_offset = writer.syms.size(values[i].storage_offset())

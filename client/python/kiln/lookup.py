@@ -61,24 +61,25 @@ class Lookup:
             return None
         try:
             found = session.lookup(digest, self._hints, options)
-        except ServerError as e:
-            if e.code in _GONE:
+            call, self.outcome = self._judge(found)
+            return None if session.watching() else call
+        except KilnError as e:
+            if isinstance(e, ServerError) and e.code in _GONE:
                 raise
             self.outcome = f"failed: {e}"
             log.warning("the look-up failed, the graph is traced: %s", e)
             return None
+
+    def _judge(self, found: session.Found | None) -> tuple[Callable[..., Any] | None, str]:
+        """What runs, and what the look-up has come to."""
         if found is None:
-            self.outcome = "not in the cache"
-        elif found.compiled is None:
+            return None, "not in the cache"
+        if found.compiled is None:
             self._refused = True
-            self.outcome = f"AOTAutograd is needed: {found.variant.refused}"
-            log.info("%s", self.outcome)
-        elif not install(found.variant, self._sizes):
-            self.outcome = "not in the cache for these sizes"
-        else:
-            self.outcome = session.HIT
-            return None if session.watching() else self._build(found.variant, found.compiled)
-        return None
+            return None, f"AOTAutograd is needed: {found.variant.refused}"
+        if not install(found.variant, self._sizes):
+            return None, "not in the cache for these sizes"
+        return self._build(found.variant, found.compiled), session.HIT
 
     def _build(self, variant: call_spec_pb2.Variant, compiled: session.Compiled) -> Callable[..., Any]:
         if variant.spec.num_inputs != self._num_inputs:

@@ -111,6 +111,7 @@ class _Builder:
         from torch._functorch._aot_autograd.runtime_wrappers import mark_dynamo_propagated_dynamic_indices
 
         self.spec = spec
+        self.eager = eager
         self.mutations = len(spec.mutations)
         self.outputs = len(spec.outputs)
         self.returned = self.mutations + self.outputs + spec.num_bases
@@ -122,8 +123,6 @@ class _Builder:
         self.globals: dict[str, Any] = {
             "torch": torch,
             "C": torch._C,
-            "eager": _keeping_grad_mode(eager),
-            "written_apart": session.written_apart,
             "forward": forward,
             "backward": backward,
             "BoxedGradients": _BoxedGradients,
@@ -272,6 +271,7 @@ class _Builder:
         spec = self.spec
         self._emit(0, "def call(*a):")
         if spec.written_inputs and spec.num_inputs > 1:
+            self.globals.update(written_apart=session.written_apart, eager=_keeping_grad_mode(self.eager))
             self._emit(1, f"if not written_apart(a, {tuple(spec.written_inputs)}): return eager(*a)")
         if spec.counted_inputs:
             counted = ", ".join(f"a[{i}]" for i in spec.counted_inputs)

@@ -373,6 +373,14 @@ def test_a_checkpoint_whose_policy_is_code_has_no_key() -> None:
     assert "_checkpoint_context_fn" in _refused(Program(run, [rand(3, grad=True)]))
 
 
+class Wrapped(torch.Tensor):
+    """A subclass of the user's own, whose functions may be anybody's."""
+
+
+def test_a_tensor_subclass_has_no_key() -> None:
+    assert "input 0 is a Wrapped" in _refused(Program(lambda x: x.sin(), [rand(3).as_subclass(Wrapped)]))
+
+
 def test_nans_and_infinities_are_told_apart() -> None:
     keys = {key_of(Program(lambda x, v=v: x + v, [rand(4)])) for v in (math.inf, -math.inf, math.nan, 0.0)}
     assert len(keys) == 4
