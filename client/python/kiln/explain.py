@@ -79,7 +79,7 @@ def explain(f: Callable[..., Any], **options: Any) -> Callable[..., Explanation]
         breaks: list[Break] = []
         guards: list[str] = []
         fallbacks_before = len(counters.read()["fallbacks"])
-        metrics_before = len(get_compilation_metrics())
+        known = get_compilation_metrics()  # torch keeps the last few alone: they are told apart by identity
 
         def compile_graph(gm: torch.fx.GraphModule, example_inputs: Any) -> Any:
             reason = getattr(gm, "compile_subgraph_reason", None)
@@ -92,10 +92,12 @@ def explain(f: Callable[..., Any], **options: Any) -> Callable[..., Explanation]
 
         with session.watch() as watched:
             torch._dynamo.optimize(compile_graph, guard_export_fn=export)(original)(*args, **kwargs)
+        seen = {id(metrics) for metrics in known}
+        new = [metrics for metrics in get_compilation_metrics() if id(metrics) not in seen]
         return Explanation(
             graphs=[_graph(seen) for seen in watched],
             breaks=breaks,
-            recompiles=[m.recompile_reason for m in get_compilation_metrics()[metrics_before:] if m.recompile_reason],
+            recompiles=[m.recompile_reason for m in new if m.recompile_reason],
             guards=guards,
             fallbacks=counters.read()["fallbacks"][fallbacks_before:],
         )
