@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import math
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+import fresh
 import hit_cases
 import pytest
 from kiln.testing import Daemon
@@ -21,16 +16,7 @@ NOT_COMPILED = {"complex_numbers_within", "a_functional_gradient_around"}
 
 # Of messages: what follows names what was saved, which is the partitioner's to choose.
 _SAME_WORDS = 110
-
-
-def _run(backend: str, seed: str, address: str = "") -> dict[str, Any]:
-    environment = {**os.environ, "PYTHONHASHSEED": seed, "KILN_SERVER": address, "OMP_NUM_THREADS": "1"}
-    script = str(Path(__file__).parent / "hit_cases.py")
-    run = subprocess.run(
-        [sys.executable, script, backend], env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=500
-    )
-    results: dict[str, Any] = json.loads(run.stdout)
-    return results
+_TOLERANCE = 2e-2  # some cases are in bfloat16
 
 
 @pytest.fixture(scope="module")
@@ -38,21 +24,14 @@ def runs() -> Iterator[dict[str, dict[str, Any]]]:
     daemon = Daemon()
     daemon.start()
     try:
-        miss = _run("kiln", "1", daemon.address)
-        hit = _run("kiln", "2", daemon.address)
-        yield {"miss": miss, "hit": hit, "aot": _run("aot_eager", "3"), "eager": _run("none", "4")}
+        yield {
+            "miss": fresh.run("hit_cases.py", "kiln", 1, daemon.address),
+            "hit": fresh.run("hit_cases.py", "kiln", 2, daemon.address),
+            "aot": fresh.run("hit_cases.py", "aot_eager", 3),
+            "eager": fresh.run("hit_cases.py", "none", 4),
+        }
     finally:
         daemon.close()
-
-
-def _close(a: Any, b: Any) -> bool:
-    if isinstance(a, float) and isinstance(b, float):
-        return math.isclose(a, b, rel_tol=2e-2, abs_tol=2e-2) or (math.isnan(a) and math.isnan(b))
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(_close(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_close(a[k], b[k]) for k in a)
-    return bool(a == b)
 
 
 NAMES = [*hit_cases.CASES, *hit_cases.BEHAVIOURS]
@@ -73,8 +52,18 @@ def test_a_hit_is_as_aotautograd(name: str, runs: dict[str, dict[str, Any]]) -> 
     for ours, theirs, plain in zip(runs["hit"][name]["calls"], runs["aot"][name]["calls"], eager, strict=True):
         if isinstance(ours, dict):
             assert ours.pop("versions") in (theirs.pop("versions"), plain["versions"])  # aot_eager counts twice
-            assert {k: v for k, v in ours.items() if _close(v, theirs[k])} == ours
+            assert {k: v for k, v in ours.items() if fresh.close(v, theirs[k], _TOLERANCE)} == ours
         elif isinstance(ours, str):
             assert ours[:_SAME_WORDS] == theirs[:_SAME_WORDS]
         else:
-            assert _close(ours, theirs)
+            assert fresh.close(ours, theirs, _TOLERANCE)
+
+
+def test_the_six_models_give_the_same_bits(daemon: Daemon) -> None:
+    miss = fresh.run("model_steps.py", "kiln", 1, daemon.address)
+    hit = fresh.run("model_steps.py", "kiln", 2, daemon.address)
+    for name, seen in miss.items():
+        graphs = seen["served"][2]
+        assert graphs >= 2
+        assert hit[name]["digests"] == seen["digests"], name
+        assert hit[name]["served"] == [0, graphs, 0], name
