@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from kiln.errors import CaptureError
 from kiln.proto import graph_pb2
@@ -23,6 +23,9 @@ from kiln.tensors import MEMORY_FORMATS, TypeTable, device_number, dtype_number
 
 # Operators whose meaning comes with torch itself. Libraries of the user's own may change between two runs.
 _NAMESPACES = frozenset({"aten", "prims", "prim"})
+
+# Bytes of a constant within the graph. Parameters are inputs, unless Dynamo is told otherwise.
+_MAX_CONSTANT = 1 << 20
 
 # What the body of a higher-order operator may carry beside its graph. Anything else may be code that decides what the
 # operator does, as a checkpoint's context_fn is.
@@ -77,7 +80,9 @@ class _Writer:
             value = getattr(value, part)
         if isinstance(value, fx.GraphModule):
             self._body(node, value)
-        elif isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor):
+        elif type(value) is torch.Tensor:
+            if value.nbytes > _MAX_CONSTANT:
+                raise CaptureError(f"{node.name}: constant {node.target} has {value.nbytes} bytes")
             self._bind(node)
             with unset_fake_temporarily():
                 contiguous = value.detach().contiguous()

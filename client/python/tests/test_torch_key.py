@@ -20,6 +20,7 @@ from kiln.errors import CaptureError
 from kiln.guards import EntryState
 from kiln.lookup import Lookup
 from kiln.proto import compile_pb2
+from kiln.torch_graph import capture_torch
 from torch import nn
 from torch.nn import functional as F
 
@@ -379,6 +380,17 @@ class Wrapped(torch.Tensor):
 
 def test_a_tensor_subclass_has_no_key() -> None:
     assert "input 0 is a Wrapped" in _refused(Program(lambda x: x.sin(), [rand(3).as_subclass(Wrapped)]))
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [(nn.Parameter(torch.ones(2)), "is a Parameter"), (torch.ones(1 << 19), "constant w has 2097152 bytes")],
+)
+def test_parameters_and_large_constants_within_a_graph_have_no_key(value: torch.Tensor, reason: str) -> None:
+    graph = torch.fx.Graph()
+    graph.output((graph.get_attr("w"),))
+    with pytest.raises(CaptureError, match=reason):
+        capture_torch(torch.fx.GraphModule({"w": value}, graph))
 
 
 def test_nans_and_infinities_are_told_apart() -> None:
