@@ -215,6 +215,7 @@ class _Builder:
         parts += self._saved_parts()
         parts += [f"t{k}" for k in range(len(positions))]
         self._emit(2, f"z = [{', '.join(parts)}]")
+        self._emit(2, "s = None")  # z alone holds them, which the compiled backward empties
         if positions:
             self._emit(2, f"del {', '.join(f't{k}' for k in range(len(positions)))}")
         self._emit(2, "def run():")
