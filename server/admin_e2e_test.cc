@@ -7,6 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/artifact/call_spec.h"
 #include "server/testing/test_daemon.h"
 
 namespace kiln {
@@ -33,6 +34,18 @@ class AdminE2e : public DaemonTest {
     v1::InspectEntryRequest request;
     request.set_key_prefix(prefix);
     return Call(&v1::Admin::Stub::InspectEntry, request, reply);
+  }
+  // By key, or else by job.
+  grpc::Status Explain(const std::string& prefix, const std::string& job, v1::ExplainReply* reply) {
+    v1::ExplainRequest request;
+    prefix.empty() ? request.set_last_of_job(job) : request.set_key_prefix(prefix);
+    return Call(&v1::Admin::Stub::Explain, request, reply);
+  }
+  v1::ExplainReply ExplainOk(const std::string& prefix, const std::string& job) {
+    v1::ExplainReply reply;
+    const grpc::Status status = Explain(prefix, job, &reply);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return reply;
   }
   grpc::Status Remove(const v1::RemoveEntriesRequest& request, uint64_t* removed) {
     v1::RemoveEntriesReply reply;
@@ -145,6 +158,137 @@ TEST_F(AdminE2e, ListsAreBounded) {
   EXPECT_TRUE(List(false, 2).truncated());
   EXPECT_EQ(List(false, 3).entries_size(), 3);
   EXPECT_FALSE(List(false, 3).truncated());
+}
+
+// float32[rows, 4].
+v1::CompileRequest Sized(int64_t rows, const std::string& job, const std::string& op = "kernel.a") {
+  v1::CompileRequest request = TestRequest({op}, job);
+  v1::GuardSpec* guards = request.mutable_guards();
+  for (const int64_t n : {rows, int64_t{4}, int64_t{1}, int64_t{0}}) {
+    v1::SymExpr* e = guards->mutable_syms()->add_exprs();
+    e->set_op(v1::SymExpr::CONST);
+    e->set_value(n);
+  }
+  v1::TensorType* type = guards->add_types();
+  type->set_dtype(v1::FLOAT32);
+  type->set_device(v1::CPU);
+  for (const uint32_t size : {0, 1}) type->add_sizes(size);
+  for (const uint32_t stride : {1, 2}) type->add_strides(stride);
+  v1::GuardSpec::InputGuard* input = guards->add_inputs();
+  input->set_kind(v1::GuardSpec::InputGuard::TENSOR);
+  input->set_storage_offset(3);
+  return request;
+}
+
+TEST_F(AdminE2e, WhatWasCompiledIsExplained) {
+  StartDaemon();
+  const v1::Done eight = client_->Compile(Sized(8, "old")).done();
+  client_->Compile(Sized(8, "old", "kernel.b"));
+  v1::ExplainReply alone = ExplainOk("", "old");
+  EXPECT_EQ(alone.compared(), 1u);
+  const v1::Done sixteen = client_->Compile(Sized(16, "new")).done();
+
+  const v1::ExplainReply reply = ExplainOk("", "new");
+  EXPECT_EQ(reply.entry().key(), sixteen.key());
+  EXPECT_EQ(reply.entry().job(), "new");
+  EXPECT_FALSE(reply.lookup());
+  EXPECT_FALSE(reply.truncated());
+  EXPECT_EQ(reply.compared(), 2u);
+  ASSERT_EQ(reply.nearest_size(), 2);
+  const v1::ExplainReply::Neighbour& near = reply.nearest(0);
+  EXPECT_EQ(near.entry().key(), eight.key());
+  EXPECT_EQ(near.entry().job(), "old");
+  EXPECT_GT(near.entry().created_unix_micros(), 0);
+  ASSERT_EQ(near.differences_size(), 1);
+  EXPECT_EQ(near.differences(0).part(), "guards");
+  EXPECT_EQ(near.differences(0).what(), "input 0: dim 0");
+  EXPECT_EQ(near.differences(0).before(), "8");
+  EXPECT_EQ(near.differences(0).after(), "16");
+  EXPECT_EQ(near.differences(0).advice(),
+            "mark the dimension dynamic: torch._dynamo.mark_dynamic(x, 0), or compile with dynamic=True");
+  EXPECT_EQ(reply.nearest(1).differences_size(), 2);  // the graph too
+
+  const std::string hex = absl::BytesToHexString(sixteen.key());
+  EXPECT_EQ(ExplainOk(hex.substr(0, 10), "").SerializeAsString(), reply.SerializeAsString());
+  v1::ExplainReply none;
+  EXPECT_EQ(Explain("", "nobody", &none).error_message(),
+            "none of the 3 newest entries was compiled for the job 'nobody'");
+  EXPECT_EQ(Explain("abc", "", &none).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Explain(hex.substr(0, 8) == "00000000" ? "11111111" : "00000000", "", &none).error_code(),
+            grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(Call(&v1::Admin::Stub::Explain, v1::ExplainRequest(), &none).error_message(),
+            "key_prefix, last_of_job: want one of them");
+}
+
+TEST_F(AdminE2e, LookUpsAreExplained) {
+  StartDaemon();
+  const auto put = [&](int64_t rows, const std::string& op, int64_t least) {
+    v1::PutCallSpecRequest put;
+    put.set_protocol_version(1);
+    *put.mutable_request() = Sized(rows, "look", op);
+    put.mutable_request()->mutable_graph()->set_level(v1::Graph::TORCH);
+    put.mutable_request()->mutable_graph()->add_nodes();
+    put.mutable_variant()->set_version(kVariantVersion);
+    put.mutable_variant()->mutable_spec();
+    if (least > 0) {
+      v1::SymTable* syms = put.mutable_variant()->mutable_syms();
+      syms->add_symbols()->set_max(1000);
+      syms->add_exprs()->set_op(v1::SymExpr::SYMBOL);
+      v1::SymExpr* e = syms->add_exprs();
+      e->set_op(v1::SymExpr::CONST);
+      e->set_value(least);
+      v1::Predicate* predicate = put.mutable_variant()->add_predicates();
+      predicate->set_op(v1::Predicate::LE);
+      predicate->set_lhs(1);
+    }
+    put.set_action(Compile({"kernel.a"}, "look").done().key());
+    grpc::ClientContext context;
+    TestClient::SetDeadline(&context);
+    v1::PutCallSpecReply reply;
+    EXPECT_TRUE(client_->compiler().PutCallSpec(&context, put, &reply).ok());
+    return reply.key();
+  };
+  put(8, "torch.sin", 0);
+  const std::string first = put(8, "torch.relu", 0);
+  EXPECT_EQ(put(8, "torch.relu", 2), first);
+  const std::string second = put(16, "torch.relu", 0);
+
+  const v1::ExplainReply reply = ExplainOk("", "look");
+  EXPECT_TRUE(reply.lookup());
+  EXPECT_EQ(reply.entry().key(), second);
+  EXPECT_EQ(reply.entry().job(), "look");
+  ASSERT_EQ(reply.nearest_size(), 3);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(reply.nearest(i).entry().key(), first);
+    ASSERT_EQ(reply.nearest(i).differences_size(), 1);
+    EXPECT_EQ(reply.nearest(i).differences(0).what(), "input 0: dim 0");
+  }
+  ASSERT_EQ(reply.nearest(2).differences_size(), 2);
+  EXPECT_EQ(reply.nearest(2).differences(1).what(), "node 0");
+  EXPECT_EQ(reply.nearest(2).differences(1).before(), "torch.sin");
+  EXPECT_EQ(reply.nearest(2).differences(1).after(), "torch.relu");
+
+  // The newest of the two with this key, beside the other.
+  const v1::ExplainReply sibling = ExplainOk(absl::BytesToHexString(first), "");
+  ASSERT_EQ(sibling.nearest_size(), 3);
+  ASSERT_EQ(sibling.nearest(0).differences_size(), 1);
+  EXPECT_EQ(sibling.nearest(0).differences(0).part(), "predicates");
+  EXPECT_EQ(sibling.nearest(0).differences(0).before(), "any size");
+  EXPECT_EQ(sibling.nearest(0).differences(0).after(), "2 <= s0");
+}
+
+TEST_F(AdminE2e, AnUpgradeIsExplained) {
+  StartDaemon();
+  client_->Compile(Sized(8, "before"));
+  StopDaemon();
+  StartDaemon("", nullptr, "ffffffffffff");
+  client_->Compile(Sized(8, "after"));
+  const v1::ExplainReply reply = ExplainOk("", "after");
+  ASSERT_EQ(reply.nearest_size(), 1);
+  ASSERT_EQ(reply.nearest(0).differences_size(), 1);
+  EXPECT_EQ(reply.nearest(0).differences(0).part(), "build");
+  EXPECT_EQ(reply.nearest(0).differences(0).before(), "0123456789ab");
+  EXPECT_EQ(reply.nearest(0).differences(0).after(), "ffffffffffff");
 }
 
 TEST_F(AdminE2e, EntriesAreRemoved) {

@@ -5,6 +5,7 @@
 #include "client/local/version.h"
 #include "compiler/artifact/abi.h"
 #include "server/entries.h"
+#include "server/explain_entry.h"
 
 namespace kiln {
 namespace {
@@ -18,6 +19,7 @@ AdminService::AdminService(AdminServiceOptions options) : BoundedService(options
   AddUnary("/kiln.v1.Admin/GetStats", &AdminService::GetStats);
   AddUnary("/kiln.v1.Admin/ListEntries", &AdminService::ListEntries);
   AddUnary("/kiln.v1.Admin/InspectEntry", &AdminService::InspectEntry);
+  AddUnary("/kiln.v1.Admin/Explain", &AdminService::Explain);
   AddUnary("/kiln.v1.Admin/RemoveEntries", &AdminService::RemoveEntries);
   AddUnary("/kiln.v1.Admin/ListOps", &AdminService::ListOps);
   AddUnary("/kiln.v1.Admin/Drain", &AdminService::Drain);
@@ -89,6 +91,15 @@ grpc::Status AdminService::InspectEntry(grpc::ServerContext* context, const v1::
       kiln::InspectEntry(*options_.store, call.MakeContext(), request->key_prefix());
   if (entry.ok()) *reply = *std::move(entry);
   return call.Finish(entry.status());
+}
+
+grpc::Status AdminService::Explain(grpc::ServerContext* context, const v1::ExplainRequest* request,
+                                   v1::ExplainReply* reply) {
+  RpcCall call(options_.rpc, context, "Explain");
+  if (absl::Status s = call.Authorize(Role::kReader); !s.ok()) return call.Finish(s);
+  absl::StatusOr<v1::ExplainReply> why = ExplainEntry(*options_.store, call.MakeContext(), *request);
+  if (why.ok()) *reply = *std::move(why);
+  return call.Finish(why.status());
 }
 
 grpc::Status AdminService::RemoveEntries(grpc::ServerContext* context, const v1::RemoveEntriesRequest* request,

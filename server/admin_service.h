@@ -45,6 +45,7 @@ class AdminService final : public BoundedService {
                            v1::ListEntriesReply* reply);
   grpc::Status InspectEntry(grpc::ServerContext* context, const v1::InspectEntryRequest* request,
                             v1::InspectEntryReply* reply);
+  grpc::Status Explain(grpc::ServerContext* context, const v1::ExplainRequest* request, v1::ExplainReply* reply);
   grpc::Status RemoveEntries(grpc::ServerContext* context, const v1::RemoveEntriesRequest* request,
                              v1::RemoveEntriesReply* reply);
   grpc::Status ListOps(grpc::ServerContext* context, const v1::ListOpsRequest* request, v1::ListOpsReply* reply);

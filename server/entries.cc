@@ -12,6 +12,7 @@ namespace kiln {
 namespace {
 
 constexpr size_t kMinPrefix = 4;
+constexpr size_t kPageRecords = 100;  // a record may have a megabyte
 
 // The message stored in a blob; one without fields if that is gone or unreadable.
 template <typename Message>
@@ -45,6 +46,7 @@ absl::Status ForEachRecord(Store& store, const RequestContext& ctx, Table table,
   ListRequest request;
   request.table = table;
   request.all_namespaces = ctx.admin;
+  request.limit = kPageRecords;
   while (true) {
     const absl::StatusOr<std::vector<ListedRecord>> page = store.List(ctx, request);
     if (!page.ok()) return page.status();
@@ -54,6 +56,20 @@ absl::Status ForEachRecord(Store& store, const RequestContext& ctx, Table table,
     if (page->size() < request.limit) return absl::OkStatus();
     request.after = page->back().record.id;
   }
+}
+
+absl::Status CheckKeyPrefix(const std::string& hex) {
+  const bool is_hex = std::all_of(hex.begin(), hex.end(),
+                                  [](unsigned char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+  if (hex.size() < kMinPrefix || !is_hex) {
+    return absl::InvalidArgumentError(absl::StrCat("key_prefix: want at least ", kMinPrefix, " lower-case hex digits"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SeveralKeys(const std::string& hex, const Key& one, const Key& other) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("key_prefix: several keys start with ", hex, ": ", one.Hex(), ", ", other.Hex(), ", …"));
 }
 
 v1::EntrySummary Summarize(Store& store, const RequestContext& ctx, const ListedRecord& listed) {
@@ -96,11 +112,7 @@ absl::StatusOr<v1::ListEntriesReply> ListEntries(Store& store, const RequestCont
 }
 
 absl::StatusOr<ListedRecord> FindEntry(Store& store, const RequestContext& ctx, const std::string& hex) {
-  const bool is_hex = std::all_of(hex.begin(), hex.end(),
-                                  [](unsigned char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
-  if (hex.size() < kMinPrefix || !is_hex) {
-    return absl::InvalidArgumentError(absl::StrCat("key_prefix: want at least ", kMinPrefix, " lower-case hex digits"));
-  }
+  if (absl::Status s = CheckKeyPrefix(hex); !s.ok()) return s;
   std::vector<ListedRecord> found;
   for (const Table table : {Table::kActions, Table::kNegative}) {
     const absl::Status status = ForEachRecord(store, ctx, table, [&](const ListedRecord& listed) {
@@ -110,11 +122,7 @@ absl::StatusOr<ListedRecord> FindEntry(Store& store, const RequestContext& ctx, 
     if (!status.ok()) return status;
   }
   if (found.empty()) return absl::NotFoundError(absl::StrCat("no entry's key starts with ", hex));
-  if (found.size() > 1) {
-    return absl::InvalidArgumentError(absl::StrCat("key_prefix: several keys start with ", hex, ": ",
-                                                   found[0].record.id.key.Hex(), ", ", found[1].record.id.key.Hex(),
-                                                   ", …"));
-  }
+  if (found.size() > 1) return SeveralKeys(hex, found[0].record.id.key, found[1].record.id.key);
   return found[0];
 }
 

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cache/context.h"
+#include "cache/key.h"
 #include "cache/store.h"
 #include "proto/admin.pb.h"
 
@@ -18,6 +19,12 @@ inline constexpr uint32_t kMaxListedEntries = 1000;
 // Calls `visit` for every record of the table that the context may see, page by page, until it returns false.
 absl::Status ForEachRecord(Store& store, const RequestContext& ctx, Table table,
                            const std::function<bool(const ListedRecord&)>& visit);
+
+// InvalidArgument unless it is at least 4 lower-case hex digits.
+absl::Status CheckKeyPrefix(const std::string& hex);
+
+// InvalidArgument that names two of the keys that start so.
+absl::Status SeveralKeys(const std::string& hex, const Key& one, const Key& other);
 
 // What one line of `cache ls` says. Reads the provenance; without it, the job is empty.
 v1::EntrySummary Summarize(Store& store, const RequestContext& ctx, const ListedRecord& listed);

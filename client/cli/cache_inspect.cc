@@ -1,5 +1,6 @@
 // kilnctl cache inspect KEY
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -7,6 +8,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/format.h"
 #include "client/cli/table.h"
+#include "compiler/artifact/guard_text.h"
 
 namespace kiln {
 namespace {
@@ -36,14 +38,6 @@ std::string GuardText(const v1::GuardSpec& guards, const v1::GuardSpec::InputGua
   return text;
 }
 
-std::string PredicateText(const v1::SymTable& syms, const v1::Predicate& p) {
-  const char* op = p.op() == v1::Predicate::EQ   ? " == "
-                   : p.op() == v1::Predicate::NE ? " != "
-                   : p.op() == v1::Predicate::LT ? " < "
-                                                 : " <= ";
-  return absl::StrCat(SymText(syms, p.lhs()), op, SymText(syms, p.rhs()));
-}
-
 void PrintGuards(const v1::GuardSpec& guards, Cli& cli) {
   Table table({{"GUARD"}, {"HOLDS"}});
   for (int i = 0; i < guards.inputs_size(); ++i) {
@@ -54,7 +48,8 @@ void PrintGuards(const v1::GuardSpec& guards, Cli& cli) {
     table.Add({absl::StrCat("s", i),
                s.max() == INT64_MAX ? absl::StrCat("at least ", s.min()) : absl::StrCat(s.min(), " to ", s.max())});
   }
-  for (const v1::Predicate& p : guards.predicates()) table.Add({"sizes", PredicateText(guards.syms(), p)});
+  const std::vector<std::string> sizes = SymTexts(guards.syms());
+  for (const v1::Predicate& p : guards.predicates()) table.Add({"sizes", PredicateText(sizes, p)});
   for (const auto& global : guards.globals()) table.Add({global.name(), global.value()});
   if (!table.empty()) cli.out << "\n" << table.Text(cli.terminal);
 }

@@ -18,6 +18,7 @@ constexpr char kFooter[] =
     "  kilnctl status                    what runs\n"
     "  kilnctl stats --json | jq .totals\n"
     "  kilnctl cache inspect 3fa9        an entry by the first digits of its key\n"
+    "  kilnctl explain --last trainer    why a job compiled, instead of using what is there\n"
     "  kilnctl prewarm job.kiln          compile ahead what a job recorded";
 
 // A call that found nobody, as against one that was answered.
@@ -83,6 +84,7 @@ int RunKilnctl(int argc, const char* const* argv, std::ostream& out, std::ostrea
   AddCacheLs(*cache, cli);
   AddCacheInspect(*cache, cli);
   AddCacheRm(*cache, cli);
+  AddExplain(app, cli);
   AddOps(app, cli);
   AddVersion(app, cli);
   AddDrain(app, cli);

@@ -57,6 +57,7 @@ void AddStats(CLI::App& app, Cli& cli);
 void AddCacheLs(CLI::App& cache, Cli& cli);
 void AddCacheInspect(CLI::App& cache, Cli& cli);
 void AddCacheRm(CLI::App& cache, Cli& cli);
+void AddExplain(CLI::App& app, Cli& cli);
 void AddOps(CLI::App& app, Cli& cli);
 void AddVersion(CLI::App& app, Cli& cli);
 void AddDrain(CLI::App& app, Cli& cli);

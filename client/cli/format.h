@@ -5,19 +5,11 @@
 #include <string>
 #include <string_view>
 
-#include "proto/graph.pb.h"
-
 namespace kiln {
 
 std::string Bytes(uint64_t bytes);                              // "0 B", "1023 B", "1.5 KiB"
 std::string Seconds(double seconds);                            // "3.2 ms", "1.50 s", "2m 05s", "3h 04m", "5d 06h"
 std::string Ago(int64_t unix_micros, int64_t now_unix_micros);  // "3m 10s ago"; "-" for 0
 std::string Hex(std::string_view bytes, size_t digits = 64);
-
-// The expression at `index` in Python's notation over s0, s1, …; "e7" where that would be long or the table is bad.
-std::string SymText(const v1::SymTable& table, uint32_t index);
-
-// "float32[8, s0] strides [s0, 1] cpu".
-std::string TypeText(const v1::SymTable& table, const v1::TensorType& type);
 
 }  // namespace kiln

@@ -133,6 +133,41 @@ TEST_F(Kilnctl, CacheLsInspectRm) {
   EXPECT_EQ(Run({"cache", "rm", "--all", "--json"}).out, "{\"removed\":1}\n");  // the kernel
 }
 
+TEST_F(Kilnctl, Explain) {
+  const Output nobody = Run({"explain", "--last", "trainer"});
+  EXPECT_EQ(nobody.status, kFailed);
+  EXPECT_HAS(nobody.err, "kilnctl: none of the 0 newest entries was compiled for the job 'trainer'");
+  const std::string first = CompileKey({"kernel.a"});
+  EXPECT_HAS(Run({"explain", first}).out, "there is no other entry of its kind\n");
+  v1::CompileRequest request = TestRequest({"kernel.a"}, "second");
+  request.mutable_guards()->mutable_globals(0)->set_value("False");
+  request.mutable_options()->set_precision(v1::Options::FAST);
+  const std::string second = absl::BytesToHexString(client_->Compile(request).done().key());
+
+  const Output text = Run({"explain", "--last", "second"});
+  EXPECT_EQ(text.status, kOk) << text.err;
+  EXPECT_HAS(text.out, absl::StrCat("code ", second.substr(0, 16), ", made "));
+  EXPECT_HAS(text.out, absl::StrCat("\nbeside ", first.substr(0, 16), ", made "));
+  EXPECT_HAS(text.out, ", job trainer\n");
+  EXPECT_HAS(text.out,
+             "PART       WHAT       WAS    IS\n"
+             "precision  -          EAGER  FAST\n"
+             "guards     grad_mode  -      False\n"
+             "  -> set the option precision (KILN_PRECISION) alike in all jobs\n"
+             "  -> the code ran with gradients and without");
+  EXPECT_EQ(Run({"explain", second.substr(0, 12)}).out, text.out);
+  const Output json = Run({"explain", second, "--json"});
+  EXPECT_HAS(json.out, absl::StrCat("{\"entry\":{\"key\":\"", second, "\",\"created_unix_micros\":"));
+  EXPECT_HAS(
+      json.out,
+      "\"differences\":[{\"part\":\"precision\",\"what\":\"\",\"before\":\"EAGER\",\"after\":\"FAST\",\"advice\":");
+  EXPECT_HAS(json.out, "\"omitted\":0}],\"compared\":1,\"truncated\":false}\n");
+  EXPECT_EQ(Run({"explain"}).status, kUsage);
+  EXPECT_EQ(Run({"explain", second, "--last", "second"}).status, kUsage);
+  EXPECT_EQ(Run({"explain", "xyz!"}).status, kFailed);
+  EXPECT_HAS(Run({"explain", "--help"}).out, "kilnctl explain --last trainer");
+}
+
 TEST_F(Kilnctl, NegativeEntries) {
   client_->Compile(TestRequest({"fake.crash"}));
   const Output list = Run({"cache", "ls", "--negative"});

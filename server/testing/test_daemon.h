@@ -17,7 +17,8 @@ namespace kiln {
 class DaemonTest : public testing::Test {
  protected:
   // `config` is a text proto; listen and data_dir are set here.
-  void StartDaemon(const std::string& config = "", PublishHook hook = nullptr) {
+  void StartDaemon(const std::string& config = "", PublishHook hook = nullptr,
+                   const std::string& build = "0123456789ab") {
     DaemonOptions options;
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(config, &options.config));
     if (options.config.workers().count() == 0) options.config.mutable_workers()->set_count(2);
@@ -25,7 +26,7 @@ class DaemonTest : public testing::Test {
     options.config.add_listen("unix:" + folder_.File("s.sock"));
     options.config.set_data_dir(folder_.File("data"));
     ASSERT_TRUE(CompleteConfig(&options.config).ok());
-    options.build = "0123456789ab";
+    options.build = build;
     options.worker_program = TestProgram("fake_worker");
     options.targets = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};
     options.publish_hook = std::move(hook);
