@@ -60,6 +60,13 @@ void Ledger::ListInto(std::vector<RecordId>& out, const RecordId& first, const L
   }
 }
 
+absl::Time Ledger::LeasedUntil(const std::string& holder, const RecordId& id) const {
+  const auto record = records_.find(id);
+  if (record == records_.end()) return absl::InfinitePast();
+  const auto lease = record->second->leases.find(holder);
+  return lease == record->second->leases.end() ? absl::InfinitePast() : lease->second;
+}
+
 bool Ledger::Touch(const RecordId& id, absl::Time when) {
   const auto it = records_.find(id);
   if (it == records_.end()) return false;

@@ -82,6 +82,8 @@ class Ledger {
   absl::Time Expires(const RecordId& id) const;
   absl::Time LastUsed(const RecordId& id) const;
   bool IsLeased(const RecordId& id, absl::Time now) const;
+  // InfinitePast without a lease of the holder's on the record.
+  absl::Time LeasedUntil(const std::string& holder, const RecordId& id) const;
 
   // Ids in order, without those that have expired.
   std::vector<RecordId> List(const ListFilter& filter, absl::Time now) const;

@@ -304,11 +304,16 @@ absl::Status LedgerStore::Lease(const RequestContext& ctx, const RecordId& id, a
   if (absl::Status s = Check(ctx); !s.ok()) return s;
   if (ctx.job_id.empty()) return absl::InvalidArgumentError("lease: the context has no job id");
   if (!MaySee(ctx, id.ns)) return NoRecord(id);
-  MutexLock write(&write_mu_);
-  {
+  // A lease that is there already, to the instant, costs no write.
+  const auto present = [&]() -> absl::StatusOr<bool> {
     MutexLock lock(&mu_);
-    if (!ledger_.HasRecord(id) || ledger_.Expires(id) <= options_.clock->Now()) return NoRecord(id);
-  }
+    const absl::Time now = options_.clock->Now();
+    if (!ledger_.HasRecord(id) || ledger_.Expires(id) <= now) return NoRecord(id);
+    return until > now && ledger_.LeasedUntil(ctx.job_id, id) == until;
+  };
+  if (const absl::StatusOr<bool> there = present(); !there.ok() || *there) return there.status();
+  MutexLock write(&write_mu_);
+  if (const absl::StatusOr<bool> there = present(); !there.ok() || *there) return there.status();
   if (absl::Status s = backing_->Write({.put_leases = {{ctx.job_id, id, until}}}); !s.ok()) return s;
   MutexLock lock(&mu_);
   ledger_.SetLease(ctx.job_id, id, until);

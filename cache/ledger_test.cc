@@ -132,6 +132,9 @@ TEST(Ledger, LeasesOfOneHolder) {
   ledger.SetLease("b", R(1), later);
   ledger.SetLease("a", R(2), now);
   EXPECT_EQ(ledger.lease_count(now), 2u);
+  EXPECT_EQ(ledger.LeasedUntil("b", R(1)), later);
+  EXPECT_EQ(ledger.LeasedUntil("b", R(2)), absl::InfinitePast());
+  EXPECT_EQ(ledger.LeasedUntil("b", R(3)), absl::InfinitePast());
   EXPECT_FALSE(ledger.IsLeased(R(2), now)) << "lapsed";
   EXPECT_EQ(ledger.DropLapsedLeases(now).size(), 1u);
   EXPECT_EQ(ledger.DropLeases("a").size(), 1u);

@@ -354,6 +354,20 @@ TEST_P(StoreTest, TheBlobsOfARemovedLeasedRecordStayAsLongAsTheLease) {
   EXPECT_EQ(store->GetBlob(ctx_, BlobOf("a").digest).status().code(), kNotFound);
 }
 
+TEST_P(StoreTest, ALeaseMayBeTakenAgain) {
+  TestStore store(GetParam(), Options());
+  Put(store, Entry("a"));
+  const absl::Time until = clock_.Now() + absl::Hours(1);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(store->Lease(Job("j"), Id("a"), until).ok());
+  EXPECT_TRUE(store->Lease(Job("k"), Id("a"), until).ok());
+  EXPECT_EQ(store->Stats(ctx_)->leases, 2u);
+  EXPECT_TRUE(store->ReleaseLeases(Job("j")).ok());
+  EXPECT_TRUE(store->Lease(Job("j"), Id("a"), until).ok());
+  EXPECT_EQ(store->Stats(ctx_)->leases, 2u);
+  EXPECT_TRUE(store->RemoveRecord(ctx_, Id("a")).ok());
+  EXPECT_EQ(store->Lease(Job("j"), Id("a"), until).code(), kNotFound);
+}
+
 TEST_P(StoreTest, LeasesNeedAJobAndARecord) {
   TestStore store(GetParam(), Options());
   Put(store, Entry("a"));

@@ -16,6 +16,14 @@ namespace {
 // How long a running job may count on what it was given.
 constexpr absl::Duration kLease = absl::Hours(1);
 
+// Leases end at multiples of this, so that the look-ups of one job renew theirs, which is a write, now and then only.
+constexpr absl::Duration kLeaseStep = absl::Minutes(5);
+
+absl::Time LeaseEnd(absl::Time now) {
+  const int64_t step = absl::ToInt64Seconds(kLeaseStep);
+  return absl::FromUnixSeconds((absl::ToUnixSeconds(now) / step + 1) * step) + kLease;
+}
+
 // A publication is for everybody: it neither ends with the request that led to it, nor waits for ever.
 constexpr absl::Duration kPublishLimit = absl::Seconds(60);
 
@@ -49,7 +57,7 @@ std::optional<v1::Done> ActionCache::LookupAction(const RequestContext& ctx, con
   if (!InlineBelow(ctx, kInlineBytes, kOperation, &done)) return std::nullopt;
   done.set_outcome(v1::Done::HIT);
   done.set_key(std::string(key.bytes()));
-  if (!ctx.job_id.empty()) store_->Lease(ctx, record->id, clock_->Now() + kLease).IgnoreError();
+  if (!ctx.job_id.empty()) store_->Lease(ctx, record->id, LeaseEnd(clock_->Now())).IgnoreError();
   return done;
 }
 
@@ -66,7 +74,7 @@ v1::Done ActionCache::PublishAction(const RequestContext& ctx, const Key& key, v
   publication.records.back().value = SerializeDeterministic(record);
   const bool stored = Publish(ctx, std::move(publication), "publish").ok();
   if (stored && !ctx.job_id.empty()) {
-    store_->Lease(ctx, {Table::kActions, "", key, {}}, clock_->Now() + kLease).IgnoreError();
+    store_->Lease(ctx, {Table::kActions, "", key, {}}, LeaseEnd(clock_->Now())).IgnoreError();
   }
   done.set_outcome(v1::Done::COMPILED);
   done.set_key(std::string(key.bytes()));
@@ -119,7 +127,7 @@ std::optional<v1::Variant> ActionCache::LookupVariant(const RequestContext& ctx,
     const absl::StatusOr<Record> record = store_->GetRecord(ctx, candidate.id);
     Count(ctx, kOperation, record.status());
     if (!record.ok()) continue;
-    if (!ctx.job_id.empty()) store_->Lease(ctx, candidate.id, clock_->Now() + kLease).IgnoreError();
+    if (!ctx.job_id.empty()) store_->Lease(ctx, candidate.id, LeaseEnd(clock_->Now())).IgnoreError();
     return std::move(candidate.variant);
   }
   return std::nullopt;

@@ -158,5 +158,19 @@ TEST_F(ActionCaches, AnswersAreLeasedToTheJob) {
   EXPECT_EQ(store_->Stats({})->leases, 1u);
 }
 
+TEST_F(ActionCaches, LeasesLastAnHourAndARenewalNotMuchLonger) {
+  Publish("artifact", "object");
+  RequestContext ctx;
+  ctx.job_id = "train";
+  ASSERT_TRUE(cache_.LookupAction(ctx, key_));
+  clock_.Advance(absl::Minutes(59));
+  EXPECT_EQ(store_->Stats({})->leases, 1u);
+  ASSERT_TRUE(cache_.LookupAction(ctx, key_));
+  clock_.Advance(absl::Minutes(59));
+  EXPECT_EQ(store_->Stats({})->leases, 1u);
+  clock_.Advance(absl::Minutes(7));
+  EXPECT_EQ(store_->Stats({})->leases, 0u);
+}
+
 }  // namespace
 }  // namespace kiln

@@ -327,6 +327,8 @@ TEST_F(AdminE2e, RolesDecide) {
   all.set_all(true);
   uint64_t removed = 0;
   EXPECT_EQ(Remove(all, &removed).error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  v1::ExplainReply none;
+  EXPECT_EQ(Explain("", "nobody", &none).error_code(), grpc::StatusCode::NOT_FOUND);
   v1::DrainReply drained;
   EXPECT_EQ(Call(&v1::Admin::Stub::Drain, v1::DrainRequest(), &drained).error_code(),
             grpc::StatusCode::PERMISSION_DENIED);

@@ -99,9 +99,13 @@ grpc::Status CompileService::GetCapabilities(grpc::ServerContext* context, const
   return call.Finish(status);
 }
 
-absl::StatusOr<CompileService::Keyed> CompileService::Admit(const v1::CompileRequest& request) const {
+absl::Status CompileService::Check(const v1::CompileRequest& request) const {
   if (absl::Status s = CheckRequest(request, options_.targets); !s.ok()) return s;
-  if (absl::Status s = CheckBounds(request, options_.limits); !s.ok()) return s;
+  return CheckBounds(request, options_.limits);
+}
+
+absl::StatusOr<CompileService::Keyed> CompileService::Admit(const v1::CompileRequest& request) const {
+  if (absl::Status s = Check(request); !s.ok()) return s;
   Keyed keyed;
   keyed.canonical = CanonicalRequest(request);
   absl::StatusOr<KeyParts> parts = RequestKey(keyed.canonical, options_.compile.build);
@@ -129,14 +133,15 @@ absl::Status CompileService::DoLookup(RpcCall& call, const v1::LookupRequest& re
     return absl::OkStatus();
   }
   if (!request.has_request()) return absl::InvalidArgumentError("request, request_digest: want one of them");
-  const absl::StatusOr<Keyed> keyed = Admit(request.request());
-  if (!keyed.ok()) return keyed.status();
   if (request.request().graph().level() == v1::Graph::TORCH) {
+    if (absl::Status s = Check(request.request()); !s.ok()) return s;
     const Digest digest = Digest::Of(RequestBytes(request.request()));
     LookupVariant(call, CaptureKey(digest, options_.compile.build), request, reply);
-  } else {
-    LookupAction(call, keyed->key, reply);
+    return absl::OkStatus();
   }
+  const absl::StatusOr<Keyed> keyed = Admit(request.request());
+  if (!keyed.ok()) return keyed.status();
+  LookupAction(call, keyed->key, reply);
   return absl::OkStatus();
 }
 

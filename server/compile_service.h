@@ -56,6 +56,7 @@ class CompileService final : public BoundedService {
   };
   struct Stream;  // one Compile call
 
+  absl::Status Check(const v1::CompileRequest& request) const;
   absl::StatusOr<Keyed> Admit(const v1::CompileRequest& request) const;
   absl::Status DoLookup(RpcCall& call, const v1::LookupRequest& request, v1::LookupReply* reply);
   void LookupAction(RpcCall& call, const Key& key, v1::LookupReply* reply);

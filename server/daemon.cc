@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/synchronization/mutex.h"
 #include "cache/memory_claims.h"
 #include "client/local/version.h"
 #include "server/wire.h"
@@ -43,6 +44,8 @@ void InitGrpc() {
   std::call_once(once, [] {
     // Never undone: the library's own shutdown, at the end of the last server, can take ten seconds.
     grpc_init();
+    // Debian's Abseil looks for cycles of locks at each lock of gRPC's, under one lock of its own.
+    absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   });

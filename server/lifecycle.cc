@@ -31,9 +31,8 @@ absl::StatusOr<Lifecycle::Scope> Lifecycle::EnterCompile() {
 
 void Lifecycle::Leave(int64_t* count) {
   MutexLock lock(&mu_);
-  --*count;
   last_active_ = clock_->Now();
-  changed_.NotifyAll();
+  if (--*count == 0) changed_.NotifyAll();  // which is what all waits are for
 }
 
 void Lifecycle::SetOnDrain(std::function<void()> on_drain) {

@@ -120,10 +120,10 @@ Key CaptureKey(const Digest& digest, const std::string& build) {
 }
 
 std::string RequestBytes(const v1::CompileRequest& request) {
+  if (!request.has_debug() && !request.has_job()) return SerializeDeterministic(request);
   v1::CompileRequest named = request;
   named.clear_debug();
   named.clear_job();
-  named.DiscardUnknownFields();
   return SerializeDeterministic(named);
 }
 

@@ -37,7 +37,8 @@ absl::StatusOr<KeyParts> RequestKey(const v1::CompileRequest& canonical, const s
 // The key under which the variants of a graph of level TORCH are kept. `digest` is that of RequestBytes.
 Key CaptureKey(const Digest& digest, const std::string& build);
 
-// The request as a client names it by digest: in field order, without debug and job.
+// The request as a client names it by digest: in field order, without debug and job. Fields that this server does not
+// know are in it, as they are in what the client hashes.
 std::string RequestBytes(const v1::CompileRequest& request);
 
 // The key of a kernel's object: its text and symbol, target, build.

@@ -99,6 +99,18 @@ TEST(RequestKeys, PartsAreNamedAndPrintable) {
       "aoti_abi=7 kiln_abi=1 schema=1 build=0123456789ab ");
 }
 
+TEST(RequestKeys, BytesAreThoseThatAClientHashes) {
+  v1::CompileRequest bare = Request();
+  bare.clear_debug();
+  bare.clear_job();
+  EXPECT_EQ(RequestBytes(bare), bare.SerializeAsString());
+  EXPECT_EQ(RequestBytes(Request()), bare.SerializeAsString());
+  // A newer client's field counts, as it does in that client's digest.
+  bare.GetReflection()->MutableUnknownFields(&bare)->AddVarint(1000, 1);
+  EXPECT_EQ(RequestBytes(bare), bare.SerializeAsString());
+  EXPECT_NE(RequestBytes(bare), RequestBytes(Request()));
+}
+
 TEST(RequestKeys, KernelKeyCoversAll) {
   v1::KernelSource k;
   k.set_symbol("k_0");
