@@ -187,6 +187,7 @@ void CompileService::LookupVariant(RpcCall& call, const Key& key, const v1::Look
     call.Note("hit " + Shown(key));
   }
   variant->clear_record();
+  variant->clear_key_parts();  // for `kilnctl explain` alone
   *reply->mutable_variant() = *std::move(variant);
 }
 

@@ -19,7 +19,7 @@ constexpr char kFooter[] =
     R"(Compares an entry with those of its kind, and shows up to three: first with the same graph, then with the same
 operations, then with fewest differences. WAS is the other entry's, IS that of the one explained.
 KEY: of compiled code, as `kilnctl cache ls` shows it, or of a look-up of Dynamo's graph, as the server logs it.
-Only the newest 1000 entries are compared. What a newer run could have used is thus shown as well.
+Only the newest 1000 entries are compared, those made after it too.
 
   kilnctl explain 3fa9              by the first digits of its key
   kilnctl explain --last trainer    the newest entry that the job (KILN_JOB) had compiled
@@ -31,8 +31,9 @@ std::string Described(const v1::ExplainReply::Entry& entry) {
   return absl::StrCat(Hex(entry.key(), kShownDigits), ", made ", Ago(entry.created_unix_micros(), now), job);
 }
 
-void PrintNeighbour(const v1::ExplainReply::Neighbour& neighbour, Cli& cli) {
-  cli.out << "\nbeside " << Described(neighbour.entry()) << "\n";
+void PrintNeighbour(const v1::ExplainReply::Entry& entry, const v1::ExplainReply::Neighbour& neighbour, Cli& cli) {
+  const bool later = neighbour.entry().created_unix_micros() > entry.created_unix_micros();
+  cli.out << "\nbeside " << Described(neighbour.entry()) << (later ? ", after it\n" : "\n");
   Table table({{"PART"}, {"WHAT"}, {"WAS"}, {"IS"}});
   std::vector<std::string> advice;
   const auto shown = [](const std::string& text) { return text.empty() ? "-" : text; };
@@ -52,7 +53,7 @@ void PrintNeighbour(const v1::ExplainReply::Neighbour& neighbour, Cli& cli) {
 void PrintReply(const v1::ExplainReply& reply, Cli& cli) {
   cli.out << (reply.lookup() ? "look-up " : "code ") << Described(reply.entry()) << "\n";
   if (reply.nearest().empty()) cli.out << "there is no other entry of its kind\n";
-  for (const v1::ExplainReply::Neighbour& neighbour : reply.nearest()) PrintNeighbour(neighbour, cli);
+  for (const v1::ExplainReply::Neighbour& neighbour : reply.nearest()) PrintNeighbour(reply.entry(), neighbour, cli);
   if (reply.truncated()) cli.out << "\ncompared with the newest " << reply.compared() << " entries only\n";
 }
 

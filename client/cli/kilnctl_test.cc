@@ -156,6 +156,7 @@ TEST_F(Kilnctl, Explain) {
              "  -> set the option precision (KILN_PRECISION) alike in all jobs\n"
              "  -> the code ran with gradients and without");
   EXPECT_EQ(Run({"explain", second.substr(0, 12)}).out, text.out);
+  EXPECT_HAS(Run({"explain", first}).out, ", job second, after it\n");
   const Output json = Run({"explain", second, "--json"});
   EXPECT_HAS(json.out, absl::StrCat("{\"entry\":{\"key\":\"", second, "\",\"created_unix_micros\":"));
   EXPECT_HAS(
