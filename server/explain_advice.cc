@@ -39,7 +39,7 @@ constexpr std::array kGlobals = {
     std::pair{"default_dtype", std::string_view("call torch.set_default_dtype alike in all jobs")},
     std::pair{"deterministic", std::string_view("call torch.use_deterministic_algorithms alike in all jobs")},
     std::pair{"matmul_precision", std::string_view("call torch.set_float32_matmul_precision alike in all jobs")},
-    std::pair{"functorch_config", std::string_view("change torch._functorch.config alike in all jobs, or not at all")},
+    std::pair{"functorch.", std::string_view("change torch._functorch.config alike in all jobs, or not at all")},
     std::pair{"", std::string_view("set it alike in all jobs (torch.backends)")},
 };
 

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from kiln.testing import Daemon
+
 
 def run(script: str, backend: str, seed: int, address: str = "") -> dict[str, Any]:
     """The JSON that `script` prints, with its own hash seed and one thread; `address` is the server's."""
@@ -18,6 +20,21 @@ def run(script: str, backend: str, seed: int, address: str = "") -> dict[str, An
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=900)
     results: dict[str, Any] = json.loads(done.stdout)
     return results
+
+
+def runs(script: str) -> dict[str, dict[str, Any]]:
+    """What the process prints that misses ("miss"), one that then hits ("hit"), AOTAutograd's ("aot"), "eager"'s."""
+    daemon = Daemon()
+    daemon.start()
+    try:
+        return {
+            "miss": run(script, "kiln", 1, daemon.address),
+            "hit": run(script, "kiln", 2, daemon.address),
+            "aot": run(script, "aot_eager", 3),
+            "eager": run(script, "none", 4),
+        }
+    finally:
+        daemon.close()
 
 
 def close(a: Any, b: Any, tolerance: float) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import fresh
@@ -20,18 +19,8 @@ _TOLERANCE = 2e-2  # some cases are in bfloat16
 
 
 @pytest.fixture(scope="module")
-def runs() -> Iterator[dict[str, dict[str, Any]]]:
-    daemon = Daemon()
-    daemon.start()
-    try:
-        yield {
-            "miss": fresh.run("hit_cases.py", "kiln", 1, daemon.address),
-            "hit": fresh.run("hit_cases.py", "kiln", 2, daemon.address),
-            "aot": fresh.run("hit_cases.py", "aot_eager", 3),
-            "eager": fresh.run("hit_cases.py", "none", 4),
-        }
-    finally:
-        daemon.close()
+def runs() -> dict[str, dict[str, Any]]:
+    return fresh.runs("hit_cases.py")
 
 
 NAMES = [*hit_cases.CASES, *hit_cases.BEHAVIOURS]

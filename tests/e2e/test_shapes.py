@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import fresh
 import pytest
 import shape_programs
-from kiln.testing import Daemon
 
 
 @pytest.fixture(scope="module")
-def runs() -> Iterator[dict[str, dict[str, Any]]]:
-    daemon = Daemon()
-    daemon.start()
-    try:
-        # aot_eager goes through AOTAutograd as Inductor does, which then adds guards of its own: never fewer graphs.
-        yield {
-            "miss": fresh.run("shape_programs.py", "kiln", 1, daemon.address),
-            "hit": fresh.run("shape_programs.py", "kiln", 2, daemon.address),
-            "aot": fresh.run("shape_programs.py", "aot_eager", 3),
-            "eager": fresh.run("shape_programs.py", "none", 4),
-        }
-    finally:
-        daemon.close()
+def runs() -> dict[str, dict[str, Any]]:
+    return fresh.runs("shape_programs.py")
 
 
 def test_there_are_forty() -> None:

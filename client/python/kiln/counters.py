@@ -20,7 +20,9 @@ class CompiledGraph:
     shared_object: str  # likewise; empty where there are no kernels
     server_seconds: float
     client_seconds: float
-    parts: dict[str, float]  # seconds of it: "capture" of Dynamo's graph, "server", "load", "wrapper"
+    # Seconds of it: "start" of kiln's extension (the first time), "capture" of Dynamo's graph, "server", "load",
+    # "wrapper". Only "server" and "load" where AOTAutograd has traced.
+    parts: dict[str, float]
     kernels: tuple[str, ...]  # kernel keys, hex
     launches: int  # entries into the threads, each for generated kernels that follow each other
     external_calls: dict[str, int]  # by op, in the plans

@@ -62,14 +62,34 @@ def global_state() -> tuple[tuple[str, str], ...]:
         "inference_mode": str(torch.is_inference_mode_enabled()),
         "matmul_precision": torch.get_float32_matmul_precision(),
         "mkldnn": str(torch.backends.mkldnn.enabled),
-        "functorch_config": torch._functorch.config.get_hash().hex(),
     }
+    for name in _FUNCTORCH:
+        state[f"functorch.{name}"] = str(getattr(torch._functorch.config, name, None))
     for name, getter in _FLAGS.items():
         read = getattr(torch._C, getter, None)
         if read is not None:
             state[name] = _read(read)
     return tuple(sorted(state.items()))
 
+
+# Of torch._functorch.config: what changes AOTAutograd's trace. Its other settings are the partitioner's, the caches',
+# and for debugging, some of them paths.
+_FUNCTORCH = (
+    "backward_pass_autocast",
+    "custom_op_default_layout_constraint",
+    "decompose_custom_triton_ops",
+    "disable_guess_zero_tangent_for_mutated_input_subclass",
+    "enable_complex_wrapper",
+    "fake_tensor_propagate_real_tensors",
+    "functionalize_rng_ops",
+    "graphsafe_rng_functionalization",
+    "guess_tangent_strides_as_outputs",
+    "saved_tensors_hooks_filtering_mode",
+    "selective_decompose",
+    "static_weight_shapes",
+    "unlift_effect_tokens",
+    "view_replay_for_aliased_outputs",
+)
 
 # Names of private getters, because the public ones refuse to answer where old and new precision settings were mixed.
 _FLAGS = {

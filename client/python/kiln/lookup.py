@@ -35,6 +35,8 @@ class Lookup:
         start = time.monotonic()
         if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
             raise CaptureError("saved-tensor hooks are active")
+        if torch._functorch.config.joint_custom_pass is not None:
+            raise CaptureError("torch._functorch.config.joint_custom_pass is set: code decides what the graph becomes")
         request.graph.CopyFrom(capture_torch(gm))
         request.guards.CopyFrom(torch_guard_spec(gm, example_inputs, entry))
         self.request = request
@@ -46,6 +48,7 @@ class Lookup:
         self._guards_before = len(self._shape_env.guards) if self._shape_env is not None else 0
         self._alias_guards_before = len(_alias_guards())
         self._seconds = time.monotonic() - start
+        self._start_seconds = 0.0
         self._refused = False
         self.outcome = ""  # of find: session.HIT, or why it found nothing
 
@@ -53,6 +56,8 @@ class Lookup:
         """What runs in the graph's place; None: it has to be traced. ServerError if there is no server to ask."""
         start = time.monotonic()
         session.address(self.request, options)
+        self._start_seconds = time.monotonic() - start
+        start = time.monotonic()
         self.request.ClearField("job")
         digest = hashlib.sha256(self.request.SerializeToString(deterministic=True)).digest()
         self._seconds += time.monotonic() - start
@@ -87,7 +92,9 @@ class Lookup:
         start = time.monotonic()
         call = wrapper.build(variant.spec, self._eager, *compiled.functions)
         if compiled.graph is not None:
-            compiled.graph.parts.update(capture=self._seconds, wrapper=time.monotonic() - start)
+            compiled.graph.parts.update(
+                start=self._start_seconds, capture=self._seconds, wrapper=time.monotonic() - start
+            )
         return call
 
     def put(self, spec: call_spec_pb2.CallSpec, compiled: session.Compiled, options: Options) -> None:

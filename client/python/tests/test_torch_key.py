@@ -196,6 +196,10 @@ SAME: dict[str, tuple[Callable[[], Program], Callable[[], Program]]] = {
     "parameter paths and class": (lambda: Program(Plain(), [rand(3, 4)]), lambda: Program(Nested(), [rand(3, 4)])),
     "a hook on a weight": (lambda: Program(Plain(), [rand(3, 4)]), _hooked),
     "a dynamic size's value": (lambda: _square(5), lambda: _square(7)),
+    "a directory of functorch's": (
+        base,
+        lambda: _in(lambda: torch._functorch.config.patch(memory_budget_pareto_dir="/tmp/elsewhere")),
+    ),
     "threads": (base, lambda: _in(lambda: _setting(torch.set_num_threads, 1, torch.get_num_threads()))),
     "random seed": (base, lambda: _in(lambda: _setting(torch.manual_seed, 7, 0))),
     "gradients that are there": (base, lambda: _with(_with_gradient(), rand(3, 4))),
@@ -265,6 +269,10 @@ DIFFERENT: dict[str, tuple[Callable[[], Program], Callable[[], Program]]] = {
     "a function of another module": (
         lambda: Program(lambda x: torch.softmax(x, 1), [rand(3, 4)]),
         lambda: Program(lambda x: F.softmax(x, 1), [rand(3, 4)]),
+    ),
+    "how tangents are laid out": (
+        base,
+        lambda: _in(lambda: torch._functorch.config.patch(guess_tangent_strides_as_outputs=False)),
     ),
     "memory budget": (base, lambda: dataclasses.replace(base(), options={"memory_budget": 0.5})),
     "order of outputs": (
@@ -376,6 +384,11 @@ def test_a_checkpoint_whose_policy_is_code_has_no_key() -> None:
 
 class Wrapped(torch.Tensor):
     """A subclass of the user's own, whose functions may be anybody's."""
+
+
+def test_a_pass_over_the_joint_graph_leaves_no_key() -> None:
+    with torch._functorch.config.patch(joint_custom_pass=lambda gm, inputs: gm):
+        assert "joint_custom_pass" in _refused(base())
 
 
 def test_a_tensor_subclass_has_no_key() -> None:
