@@ -167,7 +167,8 @@ void CompileService::LookupVariant(RpcCall& call, const Key& key, const v1::Look
                                    v1::LookupReply* reply) {
   reply->set_key(std::string(key.bytes()));
   const std::span hints(request.hints().data(), static_cast<size_t>(request.hints_size()));
-  std::optional<v1::Variant> variant = options_.compile.cache->LookupVariant(call.MakeContext(), key, hints);
+  const RequestContext ctx = call.MakeContext();
+  std::optional<v1::Variant> variant = options_.compile.cache->LookupVariant(ctx, key, hints);
   if (!variant) {
     reply->set_reason("not in the cache");
     call.Note("miss " + Shown(key));
@@ -182,6 +183,7 @@ void CompileService::LookupVariant(RpcCall& call, const Key& key, const v1::Look
     done->set_outcome(v1::Done::HIT);
     done->set_key(variant->record().key());
     *done->mutable_record() = std::move(*variant->mutable_record());
+    if (options_.rpc.life->draining()) options_.compile.cache->InlineAll(ctx, done);
     options_.stats->Add(call.job(), HitCounters(*done));
     done->set_server_seconds(absl::ToDoubleSeconds(call.elapsed()));
     call.Note("hit " + Shown(key));
@@ -384,9 +386,12 @@ absl::StatusOr<v1::Variant> CompileService::CheckedVariant(RpcCall& call, const 
   const RequestContext ctx = call.MakeContext();
   std::optional<v1::Done> done = options_.compile.cache->LookupAction(ctx, *action);
   if (!done) return absl::FailedPreconditionError("action: there is no such compiled code in the cache");
-  options_.compile.cache->InlineAll(ctx, &*done);
+  const absl::StatusOr<Digest> digest = FromProto(done->record().artifact(), "record.artifact");
+  if (!digest.ok()) return digest.status();
+  const absl::StatusOr<std::string> bytes = options_.store->GetBlob(ctx, *digest);
+  if (!bytes.ok()) return bytes.status();
   v1::Artifact artifact;
-  if (!artifact.ParseFromString(done->artifact())) return absl::DataLossError("action: its artifact cannot be parsed");
+  if (!artifact.ParseFromString(*bytes)) return absl::DataLossError("action: its artifact cannot be parsed");
   const int inputs = request.request().graph().inputs_size();
   if (static_cast<uint32_t>(inputs) != artifact.signature().num_inputs()) {
     return absl::InvalidArgumentError(

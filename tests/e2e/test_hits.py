@@ -1,4 +1,4 @@
-"""A hit equals a miss, and what AOTAutograd itself does: every case of hit_cases.py in three fresh processes."""
+"""A hit equals a miss, and what AOTAutograd itself does: every case of hit_cases.py in fresh processes."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ def test_there_are_forty() -> None:
 
 @pytest.mark.parametrize("name", shape_programs.PROGRAMS)
 def test_no_more_graphs_than_inductor(name: str, runs: dict[str, dict[str, Any]]) -> None:
+    # Inductor comes after AOTAutograd as aot_eager does, and may add guards of its own: never fewer graphs.
     assert runs["miss"][name]["graphs"] <= runs["aot"][name]["graphs"]
     assert runs["hit"][name]["graphs"] == runs["miss"][name]["graphs"]
 
