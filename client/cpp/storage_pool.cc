@@ -20,8 +20,9 @@ constexpr int kMaxBusyLooks = 64;
 constexpr int64_t kLookMicroseconds = 1'000'000;
 constexpr size_t kBasesAMiss = 256;  // that a miss pays for looking at
 
-// A fresh large tensor costs more in page faults than most kernels that fill it. Advice only: the tensor stays
-// an ordinary one.
+// Huge pages make streaming kernels faster, but a fresh one may cost a virtual machine milliseconds: its memory may
+// have gone back to the host. So only memory that is used again asks for them: what is there stays until the kernel's
+// khugepaged has gathered it in the background. Advice only: the tensor stays an ordinary one.
 void UseHugePages(void* data, int64_t bytes) {
   const uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + kHugePage - 1) & ~static_cast<uintptr_t>(kHugePage - 1);
   const uintptr_t end =
@@ -132,11 +133,7 @@ void HoldAcrossForks() {
 }  // namespace
 
 int32_t EmptyTensor(const TorchApi& api, const TensorSpec& spec, TensorHandle* out) {
-  const int32_t failed =
-      api.empty_strided(spec.rank, spec.sizes, spec.strides, spec.dtype, api.cpu_device_type, 0, out);
-  void* data = nullptr;
-  if (failed == 0 && spec.bytes >= 2 * kHugePage && api.data_ptr(*out, &data) == 0) UseHugePages(data, spec.bytes);
-  return failed;
+  return api.empty_strided(spec.rank, spec.sizes, spec.strides, spec.dtype, api.cpu_device_type, 0, out);
 }
 
 // Declared before the lock is taken: deleting a tensor may unmap its memory, or need the interpreter's lock.
@@ -246,6 +243,7 @@ StoragePool::Base* StoragePool::FindIdle(Ring& ring, int64_t now, Dead& dead) {
     Base& base = ring.bases[index];
     base.given = base.used = now;
     base.busy_looks = 0;
+    if (!std::exchange(base.advised, true)) UseHugePages(base.data, base.bytes);
     ring.hand = index + 1;
     return &base;
   };
@@ -288,7 +286,7 @@ int32_t StoragePool::Fresh(const TensorSpec& spec, const Key& key, int64_t now, 
   }
   Ring& ring = rings_[key];
   const size_t at = std::min(ring.hand, ring.bases.size());
-  ring.bases.insert(ring.bases.begin() + static_cast<ptrdiff_t>(at), {base.release(), data, spec.bytes, now, now, 0});
+  ring.bases.insert(ring.bases.begin() + static_cast<ptrdiff_t>(at), {base.release(), data, spec.bytes, now, now});
   ring.hand = at + 1;
   ++num_bases_;
   return 0;
@@ -298,9 +296,8 @@ bool StoragePool::MakeRoom(int64_t bytes, Growth growth, int64_t now, Dead& dead
   if (bytes > options_.max_bytes) return false;
   if (growth == Growth::kFrugal) grown_ += bytes;
   if (++misses_ * kBasesAMiss >= num_bases_) {
-    const int64_t grown = std::exchange(grown_, 0);
     misses_ = 0;
-    if (grown != 0) DropIdle(grown, kFrugalBytes, now, dead);
+    if (grown_ > 0) grown_ = std::min(grown_ - DropIdle(grown_, kFrugalBytes, now, dead), int64_t{0});
     if (const int64_t excess = bytes_ + bytes - options_.max_bytes; excess > 0) DropIdle(excess, 0, now, dead);
   }
   return bytes_ + bytes <= options_.max_bytes;

@@ -24,8 +24,7 @@ struct TensorSpec {
   int64_t bytes = 0;
 };
 
-// An ordinary new CPU tensor, not initialised; a large one in huge pages where the system has them. Returns what the
-// shim returns.
+// An ordinary new CPU tensor, not initialised. Returns what the shim returns.
 int32_t EmptyTensor(const TorchApi& api, const TensorSpec& spec, TensorHandle* out);
 
 // Makes tensors over ordinary torch storages, of exactly the tensor's size, and keeps a handle of its own (a base) of
@@ -91,9 +90,10 @@ class StoragePool {
     TensorHandle handle;
     void* data;
     int64_t bytes;
-    int64_t given;   // when a tensor was last made over it
-    int64_t used;    // when it was last known to be in use
-    int busy_looks;  // in a row
+    int64_t given;         // when a tensor was last made over it
+    int64_t used;          // when it was last known to be in use
+    int busy_looks = 0;    // in a row
+    bool advised = false;  // to be in huge pages
   };
   // Bases of one dtype and size. The search begins at the hand, behind what was handed out last.
   struct Ring {

@@ -227,6 +227,17 @@ TEST_F(StoragePoolTest, FrugalGrowthNeedsNoMoreThanTheLargestPhase) {
   EXPECT_GT(pool_->Read().bytes, 70 * kBig);
 }
 
+TEST_F(StoragePoolTest, FrugalGrowthDropsNoMoreThanItAdds) {
+  constexpr int64_t kBig = 4 << 20, kSmall = 1 << 19;
+  const auto phase = [&](int64_t bytes, int count) {
+    std::vector<OwnedTensor> held;
+    for (int i = 0; i < count; ++i) held.push_back(Make(bytes, Growth::kFrugal));
+  };
+  phase(kBig, 20);
+  phase(kSmall, 16);
+  EXPECT_EQ(pool_->Read().bytes, 20 * kBig) << "two large ones made room for all small ones";
+}
+
 TEST_F(StoragePoolTest, TheLongestIdleGoesFirst) {
   pool_->Configure({.max_bytes = 6 * kMin});
   for (int64_t size : {1, 2, 3}) {

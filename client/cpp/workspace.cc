@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,23 +15,26 @@ namespace {
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kAlignment = 64;
 
-// From 2 MiB up in huge pages where the system has them: a first touch in 4 KiB pages costs more than most kernels.
 class Block {
  public:
   Block() = default;
-  Block(Block&& o) noexcept : data_(o.data_), size_(o.size_) { o.data_ = nullptr; }
+  Block(Block&& o) noexcept : data_(o.data_), size_(o.size_), advised_(o.advised_) { o.data_ = nullptr; }
   ~Block() { std::free(data_); }
 
-  // Keeps the memory if it is large enough.
+  // Keeps the memory if it is large enough. Of 2 MiB or more, it asks for huge pages, if the system has them, when it
+  // is used again: storage_pool.cc says why.
   bool Reserve(size_t bytes) {
-    if (bytes <= size_ && data_ != nullptr) return true;
+    if (bytes <= size_ && data_ != nullptr) {
+      if (!std::exchange(advised_, true) && size_ >= kHugePage) madvise(data_, size_, MADV_HUGEPAGE);
+      return true;
+    }
     std::free(data_);
     data_ = nullptr;
+    advised_ = false;
     const size_t unit = bytes >= kHugePage ? kHugePage : kAlignment;
     if (bytes > SIZE_MAX - unit) return false;
     size_ = (bytes + unit - 1) / unit * unit;
     data_ = std::aligned_alloc(unit, size_);
-    if (data_ != nullptr && unit == kHugePage) madvise(data_, size_, MADV_HUGEPAGE);  // advice only
     return data_ != nullptr;
   }
   void* data() const { return data_; }
@@ -38,6 +42,7 @@ class Block {
  private:
   void* data_ = nullptr;
   size_t size_ = 0;
+  bool advised_ = false;
 };
 
 struct ThreadBlocks {

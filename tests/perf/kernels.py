@@ -9,7 +9,7 @@ columns (needs libjemalloc.so.2, Debian's libjemalloc2) shows the code alone. On
 allocator, kiln is slower than Inductor by more than 10% on any kernel, or in the geometric mean at all.
 
 --as-is: outputs and their memory included, no allocator. Also the share of a copy: the bytes that must move (each
-input once, each output once) by the time, beside torch's copy_ of 64 MiB in the same process. Exit status 1 if kiln's
+input once, each output once) by the time, beside torch's copy_ of 64 MiB just after it. Exit status 1 if kiln's
 geometric mean over the kernels of SHARES is below 0.8.
 """
 
@@ -192,7 +192,7 @@ def copy_seconds(calls: int) -> list[float]:
 
 
 def measure(backend: str, names: list[str], calls: int) -> dict[str, list[float]]:
-    """Seconds of each of `calls` warm calls of each kernel, and of copies, in this process."""
+    """Seconds of each of `calls` warm calls of each kernel, and of as many copies after them, in this process."""
     torch.set_num_threads(2)
     if backend == "kiln":
         import kiln  # noqa: F401
@@ -210,7 +210,7 @@ def measure(backend: str, names: list[str], calls: int) -> dict[str, list[float]
                 start = time.perf_counter()
                 call(*inputs)
                 times[name].append(time.perf_counter() - start)
-    times[COPY] = copy_seconds(3 + calls)[3:]
+        times[f"{COPY} {name}"] = copy_seconds(3 + calls)[3:]
     return times
 
 
@@ -241,13 +241,12 @@ def compare_as_is(names: list[str], backends: list[str], rounds: int, calls: int
     for name in names:
         row, bytes_ = "", moved_bytes(name)
         for backend in backends:
-            rate = 2 * (64 << 20) / medians[COPY, backend]
+            rate = 2 * (64 << 20) / medians[f"{COPY} {name}", backend]
             share = bytes_ / medians[name, backend] / rate
             row += f"{share:10.2f}"
             if name in SHARES:
                 shares[backend].append(share)
         print(f"{name:26}" + "".join(f"{medians[name, b] * 1e3:10.2f}" for b in backends) + f"   {row}")
-    print(f"{COPY:26}" + "".join(f"{medians[COPY, b] * 1e3:10.2f}" for b in backends))
     means = {b: geometric_mean(values) for b, values in shares.items() if values}
     print(f"{'geometric mean':26}{'':{10 * len(backends)}}   " + "".join(f"{m:10.2f}" for m in means.values()))
     return 1 if means.get("kiln", SHARE_BAR) < SHARE_BAR else 0
