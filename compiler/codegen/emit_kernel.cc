@@ -141,6 +141,8 @@ void KernelEmitter::EmitBlock(const loop::Block& block) {
       EmitLet(*let);
     } else if (const auto* store = std::get_if<loop::Store>(&stmt.node)) {
       EmitStore(*store);
+    } else if (const auto* prefetch = std::get_if<loop::Prefetch>(&stmt.node)) {
+      EmitPrefetch(*prefetch);
     } else if (const auto* loop = std::get_if<loop::For>(&stmt.node)) {
       EmitFor(*loop);
     } else if (const auto* reduce = std::get_if<loop::Reduce>(&stmt.node)) {

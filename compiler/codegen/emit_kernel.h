@@ -56,6 +56,7 @@ class KernelEmitter {
   void EmitLoad(const loop::Let& let);
   llvm::Value* LoadLanes(const loop::Let& let, const IndexPattern& pattern, llvm::Value* pointer, llvm::Value* mask);
   void EmitStore(const loop::Store& store);
+  void EmitPrefetch(const loop::Prefetch& prefetch);
   void StoreLanes(const loop::Store& store, const IndexPattern& pattern, llvm::Value* pointer, llvm::Value* mask);
   void EmitCheckIndex(const loop::Let& let);
 

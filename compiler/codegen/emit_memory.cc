@@ -178,6 +178,21 @@ void KernelEmitter::EmitStore(const loop::Store& store) {
   }
 }
 
+// Every line that the lanes' elements lie in; where they are scattered, of lane 0 alone.
+void KernelEmitter::EmitPrefetch(const loop::Prefetch& prefetch) {
+  constexpr unsigned kLine = 64;  // bytes
+  const IndexPattern pattern = index_.Pattern(prefetch.index);
+  llvm::Value* pointer = Pointer(prefetch.buffer, pattern);
+  const bool contiguous = pattern.kind == IndexPattern::Kind::kContiguous;
+  const auto element = static_cast<unsigned>(ByteSize(kernel_.buffers[prefetch.buffer].dtype));
+  const unsigned bytes = element * (contiguous ? index_.vector_axis().lanes : 1);
+  for (unsigned offset = 0; offset < bytes; offset += kLine) {
+    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {pointer->getType()},
+                       {b_.CreatePtrAdd(pointer, b_.getInt64(offset)), /*write=*/b_.getInt32(0),
+                        /*locality=*/b_.getInt32(3), /*data=*/b_.getInt32(1)});
+  }
+}
+
 void KernelEmitter::EmitCheckIndex(const loop::Let& let) {
   const LoopValue& checked = ValueOf(let.args.empty() ? loop::kNone : let.args[0]);
   if (checked.value == nullptr || checked.type != DType::kInt64 || index_.IsVarying(let.index)) {

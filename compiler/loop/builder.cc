@@ -167,6 +167,10 @@ void Builder::Store(BufferId buffer, Sym index, ValueId value, ValueId mask) {
   if (status_.ok()) block().push_back({store, origin_});
 }
 
+void Builder::Prefetch(BufferId buffer, Sym index) {
+  if (status_.ok()) block().push_back({loop::Prefetch{.buffer = buffer, .index = index}, origin_});
+}
+
 void Builder::Append(Stmt stmt) {
   if (!status_.ok()) return;
   LearnResults(stmt);

@@ -52,6 +52,8 @@ class Builder {
   Sym IndexFromValue(ValueId value, Sym extent);
   void Store(BufferId buffer, Sym index, ValueId value, ValueId mask = kNone);
 
+  void Prefetch(BufferId buffer, Sym index);
+
   // Statements with bodies: Begin… makes the following go inside, End closes it.
   Sym BeginFor(AxisKind kind, Sym extent, uint32_t width = 1, Sym grain = {});
   void EndFor();

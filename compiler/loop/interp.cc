@@ -181,6 +181,8 @@ class Machine {
     return absl::OkStatus();
   }
 
+  absl::Status RunStmt(const Prefetch&, Node&) { return absl::OkStatus(); }
+
   absl::Status RunStmt(const Barrier&, Node&) { return absl::OkStatus(); }
 
   absl::Status RunStmt(const For& loop, Node& node) {

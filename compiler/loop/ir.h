@@ -80,6 +80,12 @@ struct Store {
   ValueId mask = kNone;
 };
 
+// Asks for buffer[index] to be brought near: a hint, no access. The index may lie outside of the buffer.
+struct Prefetch {
+  BufferId buffer = kNone;
+  Sym index = {};
+};
+
 enum class AxisKind : uint8_t {
   kSerial,
   kVector,    // `width` lanes at a time, iterations independent, tail masked; every axis inside is kSerial
@@ -132,7 +138,7 @@ struct Barrier {};
 // graph); kNone if nobody said. Rewrites hand it on to what they put in a statement's place. It is no part of the
 // program: the text leaves it out.
 struct Stmt {
-  std::variant<Let, Store, For, Reduce, Barrier> node;
+  std::variant<Let, Store, Prefetch, For, Reduce, Barrier> node;
   uint32_t origin = kNone;
 };
 

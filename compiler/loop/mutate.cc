@@ -41,6 +41,8 @@ void VisitSyms(AnyStmt& stmt, F f) {
     if (UsesIndex(let->op)) f(let->index);
   } else if (auto* store = std::get_if<Store>(&stmt.node)) {
     f(store->index);
+  } else if (auto* prefetch = std::get_if<Prefetch>(&stmt.node)) {
+    f(prefetch->index);
   } else if (auto* axis = AxisOf(stmt)) {
     f(axis->extent);
     if (axis->kind == AxisKind::kParallel) f(axis->grain);

@@ -25,7 +25,8 @@ void ForEachYield(Stmt& stmt, absl::FunctionRef<void(ValueId&)> f);
 // combine).
 void ForEachResult(Stmt& stmt, absl::FunctionRef<void(ValueId&)> f);
 
-// The index expressions of a statement itself: of a kIndex, kLoad, kCheckIndex, Store; extent and grain of an axis.
+// The index expressions of a statement itself: of a kIndex, kLoad, kCheckIndex, Store, Prefetch;
+// extent and grain of an axis.
 void ForEachSym(const Stmt& stmt, absl::FunctionRef<void(Sym)> f);
 void ForEachSym(Stmt& stmt, absl::FunctionRef<void(Sym&)> f);
 

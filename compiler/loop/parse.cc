@@ -167,6 +167,10 @@ class Parser {
 
   bool ParseStmt(Stmt& stmt, int depth) {
     if (lex_.Accept("store")) return ParseStore(stmt.node.emplace<Store>());
+    if (lex_.Accept("prefetch")) {
+      Prefetch& prefetch = stmt.node.emplace<Prefetch>();
+      return ParseAccess(prefetch.buffer, prefetch.index);
+    }
     if (lex_.Accept("reduce")) return ParseReduce(stmt.node.emplace<Reduce>(), depth + 1);
     if (lex_.Accept("barrier")) {
       stmt.node.emplace<Barrier>();

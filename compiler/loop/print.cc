@@ -126,6 +126,8 @@ class Printer {
          store.mask == kNone ? "" : absl::StrCat(" mask v", store.mask));
   }
 
+  void PrintStmt(const Prefetch& prefetch) { Line("prefetch b", prefetch.buffer, "[", Text(prefetch.index), "]"); }
+
   void PrintStmt(const For& loop) {
     Line(AxisText(loop.axis), " {");
     ++depth_;

@@ -63,6 +63,7 @@ class Maker {
       } else {
         for (int k = 0; k < 3; ++k) Scalar();
         if (Below(2) == 0) Store();
+        if (Below(8) == 0) Prefetch();
       }
     }
     values_ = visible;
@@ -192,6 +193,11 @@ class Maker {
     const ValueId value = ValueOf(out_.kernel.buffers[buffer].dtype);
     const Sym index = Index();
     b_.Store(buffer, index, value, Mask());
+  }
+
+  void Prefetch() {
+    const Sym outside = b_.syms().Mul(total_, b_.syms().Const(static_cast<int64_t>(Below(3)) - 1));
+    b_.Prefetch(static_cast<BufferId>(Below(out_.kernel.buffers.size())), b_.syms().Add(Index(), outside));
   }
 
   std::mt19937_64 random_;

@@ -26,6 +26,7 @@ constexpr std::string_view kEverything = R"(kernel {
     v5: i64 = index i0*2 + 1
     v6: i64 = load b1[i0 % 3] mask v2 else v1
     v7: i64 = check_index v6 in s0
+    prefetch b2[s0*768 + i0]
     serial i1 in 0..min(s1, i0 + 1) {
       store b2[i1 + v7*768] = v4 mask v2
     }

@@ -25,6 +25,8 @@ absl::Status Broken(const Parts&... parts) {
 std::string Describe(const Stmt& stmt) {
   if (const Let* let = std::get_if<Let>(&stmt.node)) return absl::StrCat("v", let->result);
   if (const Store* store = std::get_if<Store>(&stmt.node)) return absl::StrCat("store to b", store->buffer);
+  if (const Prefetch* prefetch = std::get_if<Prefetch>(&stmt.node))
+    return absl::StrCat("prefetch of b", prefetch->buffer);
   if (const Axis* axis = AxisOf(stmt)) return absl::StrCat("axis i", axis->id);
   return "barrier";
 }
@@ -154,6 +156,12 @@ class Verifier {
     if (in_combine_) return Broken("a combine block holds Lets only");
     KILN_RETURN_IF_ERROR(CheckStore(store, kernel_.buffers, [this](ValueId value) { return TypeOf(value); }));
     return CheckSym(store.index, true);
+  }
+
+  absl::Status Check(const Prefetch& prefetch) {
+    if (in_combine_) return Broken("a combine block holds Lets only");
+    if (prefetch.buffer >= kernel_.buffers.size()) return Broken("there is no buffer b", prefetch.buffer);
+    return CheckSym(prefetch.index, true);
   }
 
   absl::Status Check(const Barrier&) { return Broken("barriers are not defined yet"); }

@@ -105,6 +105,7 @@ class Bundler {
       if (auto* let = std::get_if<loop::Let>(&stmt.node); let != nullptr && let->op == loop::Op::kLoad)
         let->buffer = buffers[let->buffer];
       if (auto* store = std::get_if<loop::Store>(&stmt.node)) store->buffer = buffers[store->buffer];
+      if (auto* prefetch = std::get_if<loop::Prefetch>(&stmt.node)) prefetch->buffer = buffers[prefetch->buffer];
     });
     body_.push_back({loop::For{.axis = {.id = outer, .extent = extent}, .body = std::move(old.body)}});
   }

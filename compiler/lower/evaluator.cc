@@ -87,7 +87,7 @@ loop::ValueId Evaluator::Load(ValueId value, const Index& index, loop::ValueId m
   const Sym flat = syms_.Add(aliases_.offset(value), Dot(syms_, index, graph_.type(value)->strides));
   const ValueId root = aliases_.root(value);
   if (mask == loop::kNone) {
-    loads_.push_back({root, flat});
+    if (!NamesData(syms_, flat)) loads_.push_back({root, flat});
     return LoadFlat(root, flat);
   }
   return b_.Load(BufferOf(root, loop::Access::kRead), flat, mask);

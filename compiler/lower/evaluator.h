@@ -40,7 +40,7 @@ class Evaluator {
   void OpenScope() { scopes_.emplace_back(); }
   void CloseScope() { scopes_.pop_back(); }
 
-  // The unmasked loads since the last time, in order.
+  // The unmasked loads since the last time, in order, but those whose place data decide.
   std::vector<MemoryAccess> TakeLoads() { return std::exchange(loads_, {}); }
   // From now on an unmasked read of the root's memory at `flat` is one of another buffer.
   void Stage(ValueId root, Sym flat, loop::BufferId buffer, Sym at);
@@ -50,6 +50,8 @@ class Evaluator {
   void Hold(ValueId root, Sym flat);
   // The root's element at the flat index, from memory.
   loop::ValueId LoadFlat(ValueId root, Sym flat);
+  // Asks for the line of an element that is to be accessed so.
+  void Prefetch(ValueId root, Sym flat, loop::Access access) { b_.Prefetch(BufferOf(root, access), flat); }
   // A buffer of partial results.
   loop::BufferId AddPartial(uint32_t partial, DType dtype, Sym elements, loop::Access access);
 

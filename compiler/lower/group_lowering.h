@@ -90,11 +90,15 @@ class GroupLowering {
   void LoadRows(uint32_t phase);
   void LoadReused(uint32_t phase);
   void StoreRows(uint32_t phase);
+  void PrefetchNextRow(uint32_t phase);
 
   // --- group_tiles.cc ---
   Sym OpenTiles();
   void CopyTiles(Sym base_along, Sym length_along, Sym base_vector, Sym length_vector);
   Sym AtCurrentPoint(Sym index);
+  bool IsStaged(const MemoryAccess& access) const;
+  void PrefetchNextTile(const MemoryAccess& access);
+  void PrefetchAt(const MemoryAccess& access, int dim, int64_t steps);
   loop::BufferId AddScratch(DType dtype, int64_t elements);
 
   // --- group_phases.cc ---

@@ -9,6 +9,8 @@ namespace {
 
 // Of the first-level cache, beside the row's operands.
 constexpr int64_t kMaxRowBytes = 24 << 10;
+// Of the second-level cache, beside the row at hand.
+constexpr int64_t kMaxNextRowBytes = 256 << 10;
 
 }  // namespace
 
@@ -153,6 +155,24 @@ void GroupLowering::LoadReused(uint32_t phase) {
   }
 }
 
+// What the loop before this one was the first to read, one row on, if this one has to compute for long meanwhile.
+void GroupLowering::PrefetchNextRow(uint32_t phase) {
+  if (probing() || phase == 0 || schedule_.columns || NumOuter() == 0) return;
+  const auto costly = [&](const GroupNode& at) { return at.phase == phase && costly_.contains(at.node); };
+  if (std::none_of(group_.nodes.begin(), group_.nodes.end(), costly)) return;
+  const std::optional<int64_t> length = syms_.AsConst(NumPoints(group_.reduced));
+  const int row = schedule_.dims[NumOuter() - 1].back();
+  const std::optional<Var> axis = syms_.AsVar(probe_->axes[static_cast<size_t>(row)]);
+  if (!length || !axis || RowTraffic(*length) > kMaxNextRowBytes) return;
+  std::vector<MemoryAccess> seen;
+  for (uint32_t p = 0; p + 1 < phase; ++p) seen.insert(seen.end(), probe_->loads[p].begin(), probe_->loads[p].end());
+  for (const MemoryAccess& load : probe_->loads[phase - 1]) {
+    if (!syms_.Mentions(load.index, *axis) || std::find(seen.begin(), seen.end(), load) != seen.end()) continue;
+    seen.push_back(load);
+    PrefetchAt(load, row, 1);
+  }
+}
+
 void GroupLowering::LoadRows(uint32_t phase) {
   ForEachKept([&](const KeptRow& row, ValueId v, const Index& index, loop::BufferId scratch) {
     if (std::find(row.loops.begin(), row.loops.end(), phase) == row.loops.end()) return;
@@ -164,6 +184,7 @@ void GroupLowering::LoadRows(uint32_t phase) {
     e_->Stage(kept.load.root, AtCurrentPoint(kept.load.index), kept.scratch, Position(group_.reduced));
   }
   LoadReused(phase);
+  PrefetchNextRow(phase);
 }
 
 void GroupLowering::StoreRows(uint32_t phase) {

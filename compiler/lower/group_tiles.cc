@@ -1,4 +1,5 @@
 // Squares of two loop dims: what is contiguous along the one that is not the vector axis goes through scratch.
+#include <algorithm>
 #include <utility>
 
 #include "compiler/lower/group_lowering.h"
@@ -60,7 +61,29 @@ Sym GroupLowering::OpenTiles() {
   const Sym from = syms_.Add(syms_.Mul(across, syms_.Const(schedule_.tile + 1)), along);
   for (const Staged& staged : staged_)
     e_->Stage(staged.load.root, AtCurrentPoint(staged.load.index), staged.scratch, from);
+  for (const MemoryAccess& access : probe_->accesses) {
+    if (access.root != kNoValue && !IsStaged(access)) PrefetchNextTile(access);
+  }
   return extent;
+}
+
+bool GroupLowering::IsStaged(const MemoryAccess& access) const {
+  return std::ranges::any_of(staged_, [&](const Staged& staged) { return staged.load == access; });
+}
+
+// A tile's lines are too short for the hardware to see where they go on.
+void GroupLowering::PrefetchNextTile(const MemoryAccess& access) {
+  PrefetchAt(access, schedule_.dims.back().back(), schedule_.tile);
+}
+
+// Asks for the element of `access` that is `steps` along the dim.
+void GroupLowering::PrefetchAt(const MemoryAccess& access, int dim, int64_t steps) {
+  if (NamesData(syms_, access.index)) return;
+  Sym& at = at_[static_cast<size_t>(dim)];
+  const Sym here = at;
+  at = syms_.Add(here, syms_.Const(steps));
+  e_->Prefetch(access.root, AtCurrentPoint(access.index), access.store ? loop::Access::kWrite : loop::Access::kRead);
+  at = here;
 }
 
 void GroupLowering::CopyTiles(Sym base_along, Sym length_along, Sym base_vector, Sym length_vector) {
@@ -75,13 +98,12 @@ void GroupLowering::CopyTiles(Sym base_along, Sym length_along, Sym base_vector,
   const Sym to = syms_.Add(syms_.Mul(across, syms_.Const(schedule_.tile + 1)), contiguous);
   for (const MemoryAccess& access : probe_->accesses) {
     if (!IsAcross(syms_, access, along_axis, vector_axis)) continue;
-    bool known = false;
-    for (const Staged& staged : staged_) known |= staged.load == access;
-    if (known || staged_.size() == kMaxStaged) continue;
+    if (IsStaged(access) || staged_.size() == kMaxStaged) continue;
     // A column more than the tile has, so that its rows do not fall on the same cache sets.
     const int64_t elements = schedule_.tile * (schedule_.tile + 1);
     staged_.push_back({access, AddScratch(graph_.type(access.root)->dtype, elements)});
     b_->Store(staged_.back().scratch, to, e_->LoadFlat(access.root, AtCurrentPoint(access.index)));
+    PrefetchNextTile(access);
   }
   CloseLoops(depth);
 }

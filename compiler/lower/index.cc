@@ -1,5 +1,7 @@
 #include "compiler/lower/index.h"
 
+#include <algorithm>
+
 namespace kiln {
 
 Sym NumElements(SymContext& syms, std::span<const Sym> sizes) {
@@ -68,6 +70,10 @@ Index BroadcastIndex(SymContext& syms, std::span<const Sym> index, std::span<con
     result[d] = syms.IsConst(sizes[d], 1) ? syms.Const(0) : index[skip + d];
   }
   return result;
+}
+
+bool NamesData(const SymContext& syms, Sym index) {
+  return std::ranges::any_of(syms.Variables(index), [](Var var) { return var.kind == VarKind::kValue; });
 }
 
 Sym StorageSize(SymContext& syms, const TensorType& type) {

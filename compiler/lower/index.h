@@ -23,6 +23,8 @@ Sym Dot(SymContext& syms, std::span<const Sym> index, std::span<const Sym> strid
 // The index into an operand of `sizes` that PyTorch's broadcasting reads for `index` of a result: right-aligned, 0
 // where the operand's size is 1 and the result's is not known to be.
 Index BroadcastIndex(SymContext& syms, std::span<const Sym> index, std::span<const Sym> sizes);
+// Whether data decide the index: it names a checked value (loop::Op::kCheckIndex).
+bool NamesData(const SymContext& syms, Sym index);
 // Elements a buffer needs so that every index of `type` lies in it: 1 + sum of (size - 1) * stride, 0 if any size is 0.
 Sym StorageSize(SymContext& syms, const TensorType& type);
 

@@ -85,7 +85,7 @@ struct MemoryAccess {
 struct Probe {
   Index axes;  // one a dim of the space
   std::vector<MemoryAccess> accesses;
-  std::vector<std::vector<MemoryAccess>> loads;  // unmasked, by the loop (phase) that makes them
+  std::vector<std::vector<MemoryAccess>> loads;  // by the loop (phase) that makes them: Evaluator::TakeLoads
 };
 absl::StatusOr<Probe> ProbeGroup(const Graph& graph, const Aliases& aliases, const Group& group);
 

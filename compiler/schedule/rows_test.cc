@@ -89,6 +89,36 @@ return %1
   EXPECT_EQ(run.output_writes, (std::vector<uint64_t>{kAll}));
 }
 
+// The next row comes while this one's exponentials are computed, which take longer than reading it.
+TEST(Rows, NextRowIsFetchedWhereThisOneTakesLong) {
+  const GraphRun softmax = RunFused(R"(graph inference
+%0 = input f32[20, 96]
+%1 = aten._softmax.default(%0, 1, false) : f32[20, 96]
+return %1
+)");
+  ASSERT_EQ(softmax.kernels.size(), 1u);
+  EXPECT_NE(softmax.kernels[0].find("prefetch b2[i0*96 + i2 + 96]"), std::string::npos) << softmax.kernels[0];
+  const GraphRun norm = RunFused(R"(graph inference
+%0 = input f32[20, 96]
+%1, %2, %3 = aten.native_layer_norm.default(%0, [96], none, none, 1e-05) : f32[20, 96], f32[20, 1], f32[20, 1]
+return %1
+)");
+  ASSERT_EQ(norm.kernels.size(), 1u);
+  EXPECT_EQ(norm.kernels[0].find("prefetch"), std::string::npos) << norm.kernels[0];
+}
+
+// Where an element is, data decide: it is found anew in each loop.
+TEST(Rows, SoftmaxOfGathered) {
+  const GraphRun run = RunFused(R"(graph inference
+%0 = input f32[20, 96, 96]
+%1 = input i64[20, 1, 96]
+%2 = aten.gather.default(%0, 1, %1) : f32[20, 1, 96]
+%3 = aten._softmax.default(%2, 2, false) : f32[20, 1, 96]
+return %3
+)");
+  ASSERT_EQ(run.kernels.size(), 1u);
+}
+
 TEST(Rows, SoftmaxBackward) {
   const GraphRun run = RunFused(R"(graph inference
 %0 = input f32[20, 96]

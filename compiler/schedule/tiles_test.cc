@@ -14,6 +14,8 @@ TEST(Tiles, Transposed) {
       "64]\nreturn %3");
   ASSERT_EQ(run.schedules.size(), 1u);
   EXPECT_GE(run.schedules[0].tiled, 0);
+  // The next tile's lines are there when it is written.
+  EXPECT_NE(run.kernels[0].find("prefetch b2["), std::string::npos) << run.kernels[0];
 }
 
 // Where the mask is false there may be no memory to copy from.

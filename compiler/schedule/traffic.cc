@@ -15,8 +15,7 @@ namespace {
 // Elements that an access touches: one for each point of the axes that its index depends on, of all axes where it
 // depends on data.
 Sym Touched(SymContext& syms, const Group& group, const Probe& probe, const MemoryAccess& access) {
-  bool data = false;
-  for (const Var var : syms.Variables(access.index)) data |= var.kind == VarKind::kValue;
+  const bool data = NamesData(syms, access.index);
   Sym count = syms.Const(1);
   for (size_t d = 0; d < group.space.size(); ++d) {
     const std::optional<Var> axis = syms.AsVar(probe.axes[d]);

@@ -3,7 +3,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "compiler/codegen/cpu/native_run.h"
 #include "compiler/codegen/cpu/object.h"
 #include "compiler/loop/text.h"
@@ -51,6 +55,36 @@ TEST(Kernel, UsesTheVectorRegistersOfItsTarget) {
     EXPECT_NE(text->find(reg), std::string::npos) << *text;
     EXPECT_EQ(text->find(other), std::string::npos) << *text;
     EXPECT_EQ(text->find("call"), std::string::npos) << *text;
+  }
+}
+
+// Far outside of the buffer too.
+TEST(Kernel, PrefetchesEachLineOfItsLanes) {
+  for (const auto& [width, lines] : {std::pair(16, 1), std::pair(32, 2)}) {
+    const std::string text = absl::StrReplaceAll(R"(kernel {
+  buffer b0: f32[32] read
+  buffer b1: f32[32] write
+  parallel i0 in 0..1 {
+    serial i1 in 0..32//WIDTH {
+      vector i2 in 0..WIDTH width WIDTH {
+        prefetch b0[WIDTH*i1 + i2 + 1073741824]
+        v0: f32 = load b0[WIDTH*i1 + i2]
+        store b1[WIDTH*i1 + i2] = v0
+      }
+    }
+  }
+}
+)",
+                                                 {{"WIDTH", absl::StrCat(width)}});
+    const auto kernel = loop::ParseKernel(text);
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    const auto assembly = AssemblyText(*kernel, "kernel", "x86-64-v4");
+    ASSERT_TRUE(assembly.ok()) << assembly.status();
+    const std::vector<std::string> parts = absl::StrSplit(*assembly, "prefetcht0");
+    EXPECT_EQ((parts.size() - 1) % lines, 0u) << *assembly;
+    EXPECT_GT(parts.size(), 1u) << *assembly;
+    const std::vector<NativeCase> cases = {{{RandomFloats(32), Zeros<float>(32)}, {}, 3}};
+    EXPECT_EQ(CompareWithInterpreter(text, cases), absl::OkStatus());
   }
 }
 
