@@ -43,6 +43,17 @@ Record RecordFor(Table table, const Key& key) {
   return record;
 }
 
+// What tells the variants of a key apart.
+absl::StatusOr<Key> PredicatesKey(const v1::Variant& variant) {
+  v1::Variant when;
+  when.set_version(variant.version());
+  *when.mutable_syms() = variant.syms();
+  *when.mutable_predicates() = variant.predicates();
+  const absl::StatusOr<KeyParts> parts = KeyBuilder("variant").Add("when", SerializeDeterministic(when)).Build();
+  if (!parts.ok()) return parts.status();
+  return parts->ToKey();
+}
+
 }  // namespace
 
 std::optional<v1::Done> ActionCache::LookupAction(const RequestContext& ctx, const Key& key) {
@@ -150,13 +161,16 @@ absl::Status ActionCache::PublishVariant(const RequestContext& ctx, const Key& k
   }
   record.value = SerializeDeterministic(variant);
   record.id.ns = ctx.ns;
-  const absl::StatusOr<KeyParts> item = KeyBuilder("variant").Add("variant", record.value).Build();
+  const absl::StatusOr<Key> item = PredicatesKey(variant);
   if (!item.ok()) return item.status();
-  record.id.item = item->ToKey();
+  record.id.item = *item;
+  bool replaces = false;
   for (const ListedRecord& listed : *present) {
-    if (listed.record.id == record.id) return absl::OkStatus();
+    if (listed.record.id != record.id) continue;
+    if (listed.record.value == record.value) return absl::OkStatus();
+    replaces = true;
   }
-  if (present->size() >= kMaxVariants) {
+  if (!replaces && present->size() >= kMaxVariants) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the graph has ", present->size(), " variants, as many as it may"));
   }

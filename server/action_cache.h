@@ -53,7 +53,7 @@ class ActionCache {
   // The most specific variant whose predicates hold of `hints`. `ctx.ns` decides whose variants there are.
   std::optional<v1::Variant> LookupVariant(const RequestContext& ctx, const Key& key, std::span<const int64_t> hints);
 
-  // Adds to the variants of `key`, in ctx.ns; one that is there already stays. `request` is what it was compiled for;
+  // Adds to the variants of `key`, in ctx.ns, in the place of one with the same predicates. `request` is what it was compiled for;
   // it and what `variant.record` names are kept as long as the variant. ResourceExhausted: the key has kMaxVariants;
   // else the store's status.
   absl::Status PublishVariant(const RequestContext& ctx, const Key& key, v1::Variant variant, std::string request);

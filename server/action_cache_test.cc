@@ -73,6 +73,20 @@ TEST_F(ActionCaches, VariantsAreSeenInTheirNamespaceAlone) {
   EXPECT_FALSE(cache_.LookupVariant(mine, TestKey("other"), {}).has_value());
 }
 
+TEST_F(ActionCaches, OneVariantForTheSamePredicates) {
+  v1::Variant wrong;
+  wrong.set_version(kVariantVersion);
+  wrong.set_refused("a guess");
+  v1::Variant right = wrong;
+  right.set_refused("the reason");
+  ASSERT_TRUE(cache_.PublishVariant({}, key_, wrong, "request").ok());
+  ASSERT_TRUE(cache_.PublishVariant({}, key_, right, "request").ok());
+  EXPECT_EQ(cache_.LookupVariant({}, key_, {})->refused(), "the reason");
+  const auto variants = store_->List({}, {.table = Table::kVariants, .key = key_, .limit = 8});
+  ASSERT_TRUE(variants.ok());
+  EXPECT_EQ(variants->size(), 1u);
+}
+
 TEST_F(ActionCaches, AVariantWhoseCodeIsGoneIsAMiss) {
   v1::Variant variant;
   variant.set_version(kVariantVersion);

@@ -40,6 +40,7 @@ def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "JOB",
         "RECYCLE_OUTPUTS",
         "RECYCLE_BYTES",
+        "AUDIT",
     ):
         monkeypatch.delenv(f"KILN_{name}", raising=False)
     torch._dynamo.reset()

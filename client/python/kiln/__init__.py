@@ -44,6 +44,8 @@ def counters() -> dict[str, Any]:
     kernels         distinct generated kernels in them
     launches        in their plans: of generated kernels; those that follow each other enter the threads once
     external_calls  calls of the host's operators in their plans, by operator
+    audits          hits that were traced all the same, as one more graph (option `audit`)
+    audit_failures  what was wrong with the entry, one a hit where something was
     fallbacks       reasons, one a graph that runs through the fallback
     recycled        memory of large CPU outputs and saved values: bytes that may be used again, idle_bytes of these that
                     nothing but kiln holds; and tensors that were made over reused and over fresh memory

@@ -35,6 +35,8 @@ class Counters:
         self._lock = threading.Lock()
         self._graphs: list[CompiledGraph] = []
         self._fallbacks: list[str] = []
+        self._audits = 0
+        self._audit_failures: list[str] = []
 
     def add(self, graph: CompiledGraph) -> None:
         with self._lock:
@@ -44,8 +46,17 @@ class Counters:
         with self._lock:
             self._fallbacks.append(reason)
 
+    def add_audit(self, failure: str) -> None:
+        """An empty `failure`: the entry was right."""
+        with self._lock:
+            self._audits += 1
+            if failure:
+                self._audit_failures.append(failure)
+
     def reset(self) -> None:
         with self._lock:
+            self._audits = 0
+            self._audit_failures.clear()
             self._graphs.clear()
             self._fallbacks.clear()
 
@@ -57,6 +68,7 @@ class Counters:
         """See kiln.counters()."""
         with self._lock:
             graphs, fallbacks = list(self._graphs), list(self._fallbacks)
+            audits, audit_failures = self._audits, list(self._audit_failures)
         outcomes = Counter(g.outcome for g in graphs)
         external: Counter[str] = Counter()
         for g in graphs:
@@ -70,6 +82,8 @@ class Counters:
             "launches": sum(g.launches for g in graphs),
             "external_calls": dict(sorted(external.items())),
             "fallbacks": fallbacks,
+            "audits": audits,
+            "audit_failures": audit_failures,
         }
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import random
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +15,8 @@ from torch import fx
 
 from kiln import session, wrapper
 from kiln.call_spec import VERSION, Refused, install, predicates_of
-from kiln.errors import CaptureError, KilnError, ServerError
+from kiln.counters import counters
+from kiln.errors import CaptureError, KilnError, KilnWarning, ServerError
 from kiln.guards import EntryState, torch_guard_spec
 from kiln.options import Options
 from kiln.proto import call_spec_pb2, compile_pb2
@@ -23,6 +26,8 @@ log = logging.getLogger("kiln.lookup")
 
 # The server cannot be asked at all: a compile would fail likewise.
 _GONE = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"})
+
+_dice = random.Random()  # not the program's own
 
 
 class Lookup:
@@ -50,6 +55,7 @@ class Lookup:
         self._seconds = time.monotonic() - start
         self._start_seconds = 0.0
         self._refused = False
+        self._audited: session.Found | None = None  # a hit that is traced all the same
         self.outcome = ""  # of find: session.HIT, or why it found nothing
 
     def find(self, options: Options) -> Callable[..., Any] | None:
@@ -67,7 +73,9 @@ class Lookup:
         try:
             found = session.lookup(digest, self._hints, options)
             call, self.outcome = self._judge(found)
-            return None if session.watching() else call
+            if call is not None and _dice.random() < options.audit:
+                self._audited, self.outcome = found, "audited"
+            return None if self._audited or session.watching() else call
         except KilnError as e:
             if isinstance(e, ServerError) and e.code in _GONE:
                 raise
@@ -108,7 +116,29 @@ class Lookup:
             self.refuse(str(e), compiled, options)
             return
         variant.spec.CopyFrom(spec)
+        self._audit(variant, compiled)
         self._put(variant, compiled, options)
+
+    def _audit(self, traced: call_spec_pb2.Variant, compiled: session.Compiled) -> None:
+        """Compares the entry that was hit with what AOTAutograd and the server have made of the same graph."""
+        if self._audited is None or self._audited.compiled is None:
+            return
+        entry, wrong = self._audited.variant, []
+        if entry.spec != traced.spec:
+            wrong.append("another call")
+        if (entry.syms, list(entry.predicates)) != (traced.syms, list(traced.predicates)):
+            wrong.append("other predicates")
+        if self._audited.compiled.key != compiled.key:
+            wrong.append("other code")
+        failure = f"the entry of request {entry.request.sha256.hex()} has {', '.join(wrong)}" if wrong else ""
+        counters.add_audit(failure)
+        if failure:
+            warnings.warn(
+                f"kiln: an entry is not what AOTAutograd makes of its graph: {failure}. What was traced runs, and "
+                "takes the entry's place; whoever may write in this namespace may have put it.",
+                KilnWarning,
+                stacklevel=2,
+            )
 
     def refuse(self, reason: str, compiled: session.Compiled, options: Options) -> None:
         """Lets later processes go to AOTAutograd without a try of this."""

@@ -10,10 +10,14 @@
 | memory_budget | KILN_MEMORY_BUDGET | 0 (recompute) to 1 (save)       | torch's activation_memory_budget          |
 | recycle_outputs | KILN_RECYCLE_OUTPUTS | bool                          | True                                      |
 | recycle_bytes | KILN_RECYCLE_BYTES | bytes                           | 8 GiB                                     |
+| audit       | KILN_AUDIT     | share of hits traced all the same | 0                                         |
 | record      | KILN_RECORD    | a file that requests are added to | none                                      |
 | job         | KILN_JOB       | a name for the server's statistics | the program's name                        |
 
 An option wins over the environment.
+
+`audit`: a hit rests on the word of the client that made the entry. A sampled one is traced by AOTAutograd all the same,
+and the entry compared with what that makes; what was traced runs. See audits and audit_failures in kiln.counters().
 
 `recycle_outputs`: large CPU outputs and saved values are made over memory that nobody uses any more, which spares the
 page faults of fresh memory; they are ordinary tensors. Memory of up to `recycle_bytes` takes part, in use or not. What
@@ -50,6 +54,7 @@ class Options:
     memory_budget: float | None = None
     recycle_outputs: bool = True
     recycle_bytes: int = 8 << 30
+    audit: float = 0.0
     record: str | None = None
     job: str = ""
 
@@ -157,6 +162,7 @@ _CHECKS = {
     "memory_budget": _share,
     "recycle_outputs": _bool,
     "recycle_bytes": _bytes,
+    "audit": _share,
     "record": _string,
     "job": _string,
 }
