@@ -61,6 +61,10 @@ def _static(inputs: list[Tensor]) -> None:
         torch._dynamo.mark_static(x, 0)
 
 
+def _unbacked(inputs: list[Tensor]) -> None:
+    torch._dynamo.decorators.mark_unbacked(inputs[0], 0)
+
+
 def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
@@ -98,6 +102,11 @@ _add(
     "marked, bounded", lambda: Program(_POINTWISE["sine"], _sizes(*_BATCHES, rest=(8,)), mark=_marked(0, min=2, max=64))
 )
 _add("marked static", lambda: Program(_POINTWISE["sine"], _sizes(5, 7, 5, rest=(8,)), mark=_static))
+_add("unbacked", lambda: Program(_POINTWISE["softmax"], _sizes(5, 1, 0, 9, rest=(8,)), mark=_unbacked))
+_add(
+    "unbacked, linear",
+    lambda: Program(nn.Sequential(nn.Linear(8, 8), nn.GELU()), _sizes(5, 1, 9, rest=(8,)), mark=_unbacked),
+)
 _add("add", lambda: Program(lambda a, b: a + b, _both(_BATCHES, (4,))))
 _add("broadcast", lambda: Program(lambda a, b: a * b, [[(n, 4), (4,)] for n in _BATCHES]))
 _add("sum of two sizes", lambda: Program(lambda a, b: a.sum() + b.sum(), [[(n, 4), (n + 2, 4)] for n in _BATCHES]))

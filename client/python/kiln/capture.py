@@ -152,6 +152,8 @@ class _Capturer:
             return  # a size, or a result that is None: named by its own value
         if isinstance(value, torch.SymInt | torch.SymBool | torch.SymFloat | int | float | bool):
             return  # arithmetic on sizes; whatever cannot be expressed is refused where a tensor op uses it
+        if target is torch.ops.aten._assert_scalar.default and self._syms.ranges_imply(actual_value(node.args[0])):
+            return
         if not isinstance(target, torch._ops.OpOverload):
             raise CaptureError("is not an ATen or custom operator")
         index, op = self._operator(target)

@@ -12,6 +12,7 @@ import sympy
 import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, SymT, symbol_is_type
 from torch.utils._sympy import functions as ts
+from torch.utils._sympy.value_ranges import bound_sympy
 
 from kiln.errors import CaptureError
 from kiln.proto import graph_pb2
@@ -70,14 +71,23 @@ class SymTableBuilder:
         """Index of a SYMBOL entry for a SymInt input.
 
         An input that torch has specialised, or that repeats another, gets a symbol of its own which nothing else
-        names: the graph does not depend on it.
+        names: the graph does not depend on it. One without a value (mark_unbacked) is a size like any other.
         """
         e = sympy.Integer(value) if isinstance(value, int) else expr_of(value)
         if isinstance(e, sympy.Symbol) and e not in self._symbols:
+            if self._shape_env is not None and symbol_is_type(e, SymT.UNBACKED_INT):
+                self._add_symbol(e, self._shape_env)
             return self.expr(e)
         number = len(self._table.symbols)
         self._table.symbols.add(min=_INT64_MIN, max=_INT64_MAX)
         return self._intern((_E.SYMBOL, number, ()))
+
+    def ranges_imply(self, condition: Any) -> bool:
+        """Whether a SymBool holds wherever the symbols lie in their ranges, which each call checks."""
+        if not isinstance(condition, torch.SymBool) or self._shape_env is None:
+            return False
+        bound = bound_sympy(condition.node.expr, self._shape_env.var_to_range)
+        return bool(bound.is_bool and bound.lower == sympy.true)
 
     def predicate(self, e: sympy.Basic) -> graph_pb2.Predicate | None:
         """`e` as a predicate; None if it is not a relation of expressible integers."""
@@ -177,10 +187,13 @@ class SymTableBuilder:
             if symbol_is_type(s, (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT)):
                 raise CaptureError(f"size {s} depends on data (an unbacked symbol)")
             raise CaptureError(f"symbol {s} is not a size")
-        range_ = self._shape_env.var_to_range.get(s)
+        return self._add_symbol(s, self._shape_env)
+
+    def _add_symbol(self, s: sympy.Symbol, shape_env: ShapeEnv) -> int:
+        range_ = shape_env.var_to_range.get(s)
         entry = self._table.symbols.add(min=_bound(range_, "lower"), max=_bound(range_, "upper"))
         if self._with_size_class:
-            entry.size_class = max(_hint(self._shape_env, s), 0).bit_length()
+            entry.size_class = max(_hint(shape_env, s), 0).bit_length()
         number = self._symbols[s] = len(self._table.symbols) - 1
         return number
 
