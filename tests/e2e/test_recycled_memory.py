@@ -89,3 +89,27 @@ def test_off_by_environment(server: Daemon) -> None:
     off = {"bytes": 0, "idle_bytes": 0, "reused": 0, "fresh": 0}
     assert run_script(script, env={**env, "KILN_RECYCLE_OUTPUTS": "0"}) == off
     assert run_script(script, env={**env, "KILN_RECYCLE_BYTES": "1000"})["bytes"] == 0
+
+
+def test_saved_values_are_given_back_as_the_backward_goes(server: Daemon) -> None:
+    """Unless the graph is kept: then a second backward reads them."""
+    script = """
+    import torch, kiln
+    layers = [layer for _ in range(6) for layer in (torch.nn.Linear(256, 256), torch.nn.Tanh())]
+    model = torch.nn.Sequential(*layers)
+    call = torch.compile(model, backend="kiln", dynamic=False)
+    x = torch.randn(256, 256)
+    call(x).sum().backward()
+    result = []
+    for keep in (False, True):
+        model.zero_grad()
+        y = call(x).sum()
+        kiln.trim(), kiln.reset()
+        y.backward(retain_graph=keep)
+        result.append(kiln.counters()["recycled"]["fresh"])
+    first = [p.grad.clone() for p in model.parameters()]
+    y.backward()
+    result.append(all(torch.equal(p.grad, 2 * g) for p, g in zip(model.parameters(), first)))
+    """
+    given_back, kept, twice = run_script(script, env={"KILN_SERVER": server.address, "KILN_STRICT": "1"})
+    assert (given_back, twice) == (kept - 5, True)  # gradients stand where activations were
