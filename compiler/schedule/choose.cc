@@ -19,6 +19,8 @@ constexpr int64_t kWholeRow = 16384;
 constexpr int64_t kMaxColumns = 4096;
 // A cache line.
 constexpr int64_t kLeastTiled = 16;
+// What a size is taken for where strides are compared: longer than most numbers that stand in graphs.
+constexpr int64_t kNominalSize = 4096;
 
 class Chooser {
  public:
@@ -123,7 +125,17 @@ class Chooser {
     return main;
   }
 
-  // Dims longer than 1, outermost first: by falling stride of the main access where its strides are known numbers.
+  // A value by which expressions of sizes are put in order.
+  std::optional<int64_t> Nominal(Sym s) {
+    const absl::StatusOr<int64_t> value = syms_.Eval(s, [&](Var var) -> std::optional<int64_t> {
+      if (var.kind != VarKind::kSize) return std::nullopt;
+      const SymRange range = syms_.Range(var);
+      return std::min(std::max(kNominalSize, range.min), range.max);
+    });
+    return value.ok() ? std::optional(*value) : std::nullopt;
+  }
+
+  // Dims longer than 1, outermost first: by falling stride of the main access where that is affine.
   std::vector<int> Order() {
     std::vector<int> order;
     for (size_t d = 0; d < group_.space.size(); ++d) {
@@ -134,9 +146,9 @@ class Chooser {
     std::vector<int64_t> stride(group_.space.size(), 0);
     for (const int d : order) {
       const std::optional<Sym> s = Stride(*main, d);
-      const std::optional<int64_t> fixed = s ? syms_.AsConst(*s) : std::nullopt;
-      if (!fixed || *fixed == 0) return order;
-      stride[d] = *fixed;
+      const std::optional<int64_t> nominal = s ? Nominal(*s) : std::nullopt;
+      if (!nominal || *nominal == 0) return order;
+      stride[d] = *nominal;
     }
     std::sort(order.begin(), order.end(),
               [&](int a, int b) { return std::pair(stride[b], a) < std::pair(stride[a], b); });

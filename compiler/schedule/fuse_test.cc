@@ -362,6 +362,16 @@ TEST(Fuse, TilesOfSymbolicSizesBesideAnotherDim) {
   }
 }
 
+TEST(Fuse, VectorsGoAlongMemoryWhereStridesAreSymbolic) {
+  Maker m;
+  const Sym s = m.b.syms().Size(0, {2, 1000}), n = m.b.syms().Size(1, {2, 1000});
+  const ValueId x = m.In({s, n}), y = m.In({n, s});
+  // The result is laid out as the transposed operand is.
+  const ValueId t = m.Op("t", {Arg{ValueRef{x}}});
+  const GraphRun run = m.Check({m.Op("exp", t), m.Add(t, y)}, {40, 50});
+  for (const Schedule& schedule : run.schedules) EXPECT_EQ(schedule.dims.back(), std::vector<int>{0});
+}
+
 TEST(Fuse, SoftmaxEvaluatesEachExponentialOnce) {
   Maker m;
   const ValueId x = m.In({9, 100});
