@@ -13,6 +13,9 @@ namespace {
 constexpr size_t kSiblingsLookedAt = 8;
 // Kernels that stand further apart stay so: in one, what they read and write would live longer.
 constexpr uint32_t kNearLevels = 4;
+// Points up to which one loop does the work of groups that read nothing in common. A longer one would go through memory
+// at many places at once, page by page; such groups are bundled, side by side.
+constexpr int64_t kMaxMixed = 4096;
 constexpr size_t kMaxBundled = 64;
 constexpr size_t kMaxBundledNodes = 512;
 
@@ -136,7 +139,7 @@ void Fuser::TryMergeSiblings(uint32_t self, uint32_t other) {
   if (!combined) return;
   const std::vector<ValueId> ours = WholesRead(self), theirs = WholesRead(other);
   const bool share = std::find_first_of(ours.begin(), ours.end(), theirs.begin(), theirs.end()) != ours.end();
-  if (!share && !IsSmall(syms_, NumPoints(items_[self]))) return;
+  if (!share && syms_.AsConst(NumPoints(items_[self])).value_or(kMaxMixed + 1) > kMaxMixed) return;
   if (const std::optional<uint32_t> level = MergedLevel(self, other)) MergeInto(self, other, *combined, *level);
 }
 

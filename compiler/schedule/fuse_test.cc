@@ -7,6 +7,7 @@
 #include <limits>
 #include <random>
 
+#include "absl/strings/str_split.h"
 #include "compiler/graph/builder.h"
 #include "compiler/graph/text.h"
 #include "compiler/lower/index.h"
@@ -370,6 +371,19 @@ TEST(Fuse, VectorsGoAlongMemoryWhereStridesAreSymbolic) {
   const ValueId t = m.Op("t", {Arg{ValueRef{x}}});
   const GraphRun run = m.Check({m.Op("exp", t), m.Add(t, y)}, {40, 50});
   for (const Schedule& schedule : run.schedules) EXPECT_EQ(schedule.dims.back(), std::vector<int>{0});
+}
+
+// Each of the long ones goes through its own memory, one after another; the short ones are in cache together.
+TEST(Fuse, LongGroupsThatShareNothingHaveLoopsOfTheirOwn) {
+  for (const auto& [points, loops] : {std::pair(8192, 4), std::pair(1000, 1)}) {
+    Maker m;
+    std::vector<ValueId> outputs;
+    for (int i = 0; i < 4; ++i) outputs.push_back(m.Op("exp", {Arg{ValueRef{m.In({points})}}}));
+    const GraphRun run = m.Check(outputs);
+    ASSERT_EQ(run.kernels.size(), 1u);
+    EXPECT_EQ(static_cast<int>(std::vector<std::string>(absl::StrSplit(run.kernels[0], "vector i")).size()), loops + 1)
+        << run.kernels[0];
+  }
 }
 
 TEST(Fuse, SoftmaxEvaluatesEachExponentialOnce) {
