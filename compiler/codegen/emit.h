@@ -19,8 +19,9 @@ namespace kiln {
 
 // What the instruction set does by itself. The rest is done by other instructions, never by a call outside the module.
 struct EmitTarget {
-  bool fma = true;              // llvm.fma is an instruction
-  bool half_conversion = true;  // fpext and fptrunc between f16 and f32 are instructions
+  bool fma = true;                // llvm.fma is an instruction
+  bool half_conversion = true;    // fpext and fptrunc between f16 and f32 are instructions
+  bool streaming_stores = false;  // past the caches, of whole lines; ordered by x86's sfence
   // Smallest element, in bytes, of which vectors are accessed under a mask by instructions; smaller ones, and all if
   // there is none so large, go lane by lane.
   int masked_access_bytes = 1;  // contiguous

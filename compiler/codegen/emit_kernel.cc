@@ -5,6 +5,7 @@
 #include <llvm/IR/DIBuilder.h>
 #include <llvm/IR/DebugInfoMetadata.h>
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Module.h>
 
 #include <algorithm>
@@ -66,7 +67,8 @@ KernelEmitter::KernelEmitter(const loop::Kernel& kernel, const EmitTarget& targe
       short_nans_(FindShortNans(kernel, target)),
       values_(kernel.num_values),
       buffers_(kernel.buffers.size()),
-      check_numbers_(kernel.num_values) {}
+      check_numbers_(kernel.num_values),
+      can_stream_(target.streaming_stores) {}
 
 void KernelEmitter::Fail(absl::Status status) {
   if (status_.ok()) status_ = std::move(status);
@@ -79,6 +81,7 @@ absl::Status KernelEmitter::Run() {
   index_.EnterScope();
   EmitBlock(kernel_.body);
   index_.LeaveScope();
+  if (streamed_) b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
   b_.CreateRetVoid();
   return status_.ok() ? index_.status() : status_;
 }

@@ -57,6 +57,7 @@ class KernelEmitter {
   llvm::Value* LoadLanes(const loop::Let& let, const IndexPattern& pattern, llvm::Value* pointer, llvm::Value* mask);
   void EmitStore(const loop::Store& store);
   void EmitPrefetch(const loop::Prefetch& prefetch);
+  void StreamLanes(loop::BufferId buffer, llvm::Value* value, llvm::Value* pointer);
   void StoreLanes(const loop::Store& store, const IndexPattern& pattern, llvm::Value* pointer, llvm::Value* mask);
   void EmitCheckIndex(const loop::Let& let);
 
@@ -90,6 +91,8 @@ class KernelEmitter {
   std::vector<llvm::Value*> buffers_;                        // pointers, once loaded
   std::vector<int64_t> check_numbers_;                       // by value id: the number of a kCheckIndex
   llvm::DenseMap<llvm::Type*, llvm::Value*> lane_slots_[2];  // for values, for offsets
+  const bool can_stream_;
+  bool streamed_ = false;  // something was stored so
   int nesting_ = 0;
   int64_t scratch_bytes_ = 0;
   absl::Status status_;

@@ -11,6 +11,8 @@ namespace {
 
 // Scratch lives on the stack of the thread that runs the kernel.
 constexpr int64_t kMaxScratchBytes = 64 << 10;
+// Of the caches, in bytes.
+constexpr unsigned kLine = 64;
 
 llvm::Value* AndMasks(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Value* y) {
   if (x == nullptr || y == nullptr) return x == nullptr ? y : x;
@@ -144,6 +146,8 @@ void KernelEmitter::StoreLanes(const loop::Store& store, const IndexPattern& pat
     instruction = b_.CreateMaskedScatter(value, pointers, align, mask);
   } else if (mask != nullptr) {
     instruction = b_.CreateMaskedStore(value, pointer, align, mask);
+  } else if (store.streaming && can_stream_ && index_.vector_axis().lanes * align.value() % kLine == 0) {
+    return StreamLanes(store.buffer, value, pointer);
   } else {
     instruction = b_.CreateAlignedStore(value, pointer, align);
   }
@@ -178,9 +182,31 @@ void KernelEmitter::EmitStore(const loop::Store& store) {
   }
 }
 
+// Whole lines, if they are lines of memory too.
+void KernelEmitter::StreamLanes(loop::BufferId buffer, llvm::Value* value, llvm::Value* pointer) {
+  const auto write = [&](uint64_t align) {
+    llvm::StoreInst* store = b_.CreateAlignedStore(value, pointer, llvm::Align(align));
+    alias_.TagStore(buffer, store);
+    return store;
+  };
+  llvm::Value* address = b_.CreatePtrToInt(pointer, b_.getInt64Ty());
+  llvm::Value* is_line = b_.CreateICmpEQ(b_.CreateAnd(address, kLine - 1), b_.getInt64(0));
+  EmitIf(b_, is_line, {}, [&]() -> Values {
+    llvm::Metadata* one = llvm::ConstantAsMetadata::get(b_.getInt32(1));
+    llvm::StoreInst* store = write(kLine);
+    store->setMetadata(llvm::LLVMContext::MD_nontemporal, llvm::MDNode::get(b_.getContext(), one));
+    store->setVolatile(true);  // or the two become one again
+    return {};
+  });
+  EmitIf(b_, b_.CreateNot(is_line), {}, [&]() -> Values {
+    write(static_cast<uint64_t>(ByteSize(kernel_.buffers[buffer].dtype)));
+    return {};
+  });
+  streamed_ = true;
+}
+
 // Every line that the lanes' elements lie in; where they are scattered, of lane 0 alone.
 void KernelEmitter::EmitPrefetch(const loop::Prefetch& prefetch) {
-  constexpr unsigned kLine = 64;  // bytes
   const IndexPattern pattern = index_.Pattern(prefetch.index);
   llvm::Value* pointer = Pointer(prefetch.buffer, pattern);
   const bool contiguous = pattern.kind == IndexPattern::Kind::kContiguous;

@@ -160,9 +160,9 @@ Sym Builder::IndexFromValue(ValueId value, Sym extent) {
   return checked == kNone ? Sym{} : syms().Value(checked, extent);
 }
 
-void Builder::Store(BufferId buffer, Sym index, ValueId value, ValueId mask) {
+void Builder::Store(BufferId buffer, Sym index, ValueId value, ValueId mask, bool streaming) {
   if (!status_.ok()) return;
-  loop::Store store{.buffer = buffer, .index = index, .value = value, .mask = mask};
+  loop::Store store{.buffer = buffer, .index = index, .value = value, .mask = mask, .streaming = streaming};
   Fail(CheckStore(store, kernel_.buffers, [this](ValueId v) { return KnownType(v); }));
   if (status_.ok()) block().push_back({store, origin_});
 }

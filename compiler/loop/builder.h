@@ -50,7 +50,7 @@ class Builder {
   ValueId Apply(Op op, ValueId a, ValueId b, ValueId c);
   // A value (i64) that may be used in a Sym: checked to be in [0, extent). `extent` names sizes only.
   Sym IndexFromValue(ValueId value, Sym extent);
-  void Store(BufferId buffer, Sym index, ValueId value, ValueId mask = kNone);
+  void Store(BufferId buffer, Sym index, ValueId value, ValueId mask = kNone, bool streaming = false);
 
   void Prefetch(BufferId buffer, Sym index);
 

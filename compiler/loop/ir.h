@@ -72,12 +72,14 @@ struct Let {
   ValueId other = kNone;
 };
 
-// buffer[index] = value, where mask (if any) is true.
+// buffer[index] = value, where mask (if any) is true. `streaming` hints that what is stored is too much to be in cache
+// still when it is read.
 struct Store {
   BufferId buffer = kNone;
   Sym index = {};
   ValueId value = kNone;
   ValueId mask = kNone;
+  bool streaming = false;
 };
 
 // Asks for buffer[index] to be brought near: a hint, no access. The index may lie outside of the buffer.

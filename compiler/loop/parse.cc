@@ -229,7 +229,9 @@ class Parser {
 
   bool ParseStore(Store& store) {
     if (!ParseAccess(store.buffer, store.index) || !lex_.Expect("=") || !ParseUse(store.value)) return false;
-    return lex_.Accept("mask") ? ParseUse(store.mask) : lex_.ok();
+    if (lex_.Accept("mask") && !ParseUse(store.mask)) return false;
+    store.streaming = lex_.Accept("streaming");
+    return lex_.ok();
   }
 
   // Behind the kind: "i0 in 0..s0 width 16 grain 4". Opens the axis.

@@ -123,7 +123,7 @@ class Printer {
 
   void PrintStmt(const Store& store) {
     Line("store b", store.buffer, "[", Text(store.index), "] = v", store.value,
-         store.mask == kNone ? "" : absl::StrCat(" mask v", store.mask));
+         store.mask == kNone ? "" : absl::StrCat(" mask v", store.mask), store.streaming ? " streaming" : "");
   }
 
   void PrintStmt(const Prefetch& prefetch) { Line("prefetch b", prefetch.buffer, "[", Text(prefetch.index), "]"); }

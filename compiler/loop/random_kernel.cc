@@ -192,7 +192,8 @@ class Maker {
     const BufferId buffer = static_cast<BufferId>(2 * Below(std::size(kTypes)) + 1);
     const ValueId value = ValueOf(out_.kernel.buffers[buffer].dtype);
     const Sym index = Index();
-    b_.Store(buffer, index, value, Mask());
+    const ValueId mask = Mask();
+    b_.Store(buffer, index, value, mask, Below(2) == 0);
   }
 
   void Prefetch() {

@@ -17,7 +17,7 @@
 // Statements:
 //   v3: i64 = index i0 + 1                  v4: f32 = load b0[i0] mask v2 else v1      v5: i64 = check_index v4 in s0
 //   store b1[i0] = v3 mask v2               prefetch b1[i0 + 8]                        serial i2 in 0..s0 { … }
-//   barrier
+//   store b1[i0] = v3 streaming             barrier
 //   reduce (v5, v6): (f32, i64) over vector i2 in 0..768 width 16 accumulators 4 init (v3, v4) {
 //     …
 //     yield v7, v8

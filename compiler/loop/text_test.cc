@@ -28,7 +28,7 @@ constexpr std::string_view kEverything = R"(kernel {
     v7: i64 = check_index v6 in s0
     prefetch b2[s0*768 + i0]
     serial i1 in 0..min(s1, i0 + 1) {
-      store b2[i1 + v7*768] = v4 mask v2
+      store b2[i1 + v7*768] = v4 mask v2 streaming
     }
     reduce (v8, v9): (f32, i64) over vector i2 in 0..768 width 16 accumulators 4 init (v0, v1) {
       v10: f32 = load b0[i0*768 + i2]

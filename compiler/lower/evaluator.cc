@@ -110,8 +110,9 @@ void Evaluator::Define(ValueId value, const Index& index, loop::ValueId element)
   scopes_.back()[KeyOf(value, index, loop::kNone)] = element;
 }
 
-void Evaluator::Store(ValueId value, const Index& index, loop::ValueId element) {
-  b_.Store(BufferOf(value, loop::Access::kWrite), Dot(syms_, index, graph_.type(value)->strides), element);
+void Evaluator::Store(ValueId value, const Index& index, loop::ValueId element, bool streaming) {
+  b_.Store(BufferOf(value, loop::Access::kWrite), Dot(syms_, index, graph_.type(value)->strides), element, loop::kNone,
+           streaming);
 }
 
 std::vector<loop::ValueId> Evaluator::Apply(NodeId n, const OrderSpec& spec, const Index& point,

@@ -31,7 +31,7 @@ class Evaluator {
   loop::ValueId At(ValueId value, const Index& index, loop::ValueId mask = loop::kNone);
   // Makes `element` what At gives for `value` at `index` until the current scope closes.
   void Define(ValueId value, const Index& index, loop::ValueId element);
-  void Store(ValueId value, const Index& index, loop::ValueId element);
+  void Store(ValueId value, const Index& index, loop::ValueId element, bool streaming = false);
   // An ordered node's update at a point of its space of updates. Returns what it leaves to the next one.
   std::vector<loop::ValueId> Apply(NodeId node, const OrderSpec& spec, const Index& point,
                                    std::span<const loop::ValueId> carry);

@@ -56,6 +56,7 @@ class GroupLowering {
   bool IsReduction(NodeId n) const { return aliases_.kind(n) == NodeKind::kReduction; }
   bool IsOutput(ValueId v) const;
   bool HasOutput(NodeId n) const;
+  bool OutgrowsCaches(ValueId v) const;
   absl::Status Finish();
   void ReplaceNames(loop::Stmt& stmt);
 

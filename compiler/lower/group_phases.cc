@@ -8,6 +8,9 @@ namespace kiln {
 
 using loop::AxisKind;
 
+// The last-level cache that a core has to itself or shares with a few.
+constexpr int64_t kCacheBytes = 32 << 20;
+
 // Index into a tensor of `sizes` at the current point of the dims that count for `place`.
 Index GroupLowering::Here(Place place, std::span<const Sym> sizes) {
   Index from, index;
@@ -42,6 +45,14 @@ void GroupLowering::OuterNodes(uint32_t phase) {
   for (const Fold& sink : SinksOf(phase)) Sink(sink, Place::kOuter);
 }
 
+// Nobody will read it from a cache. (What stands in another's memory was in one to be read.)
+bool GroupLowering::OutgrowsCaches(ValueId v) const {
+  const auto reused = [&](const Reuse& pair) { return pair.result == v; };
+  if (std::any_of(reuse_.begin(), reuse_.end(), reused)) return false;
+  const std::optional<int64_t> size = syms_.AsConst(StorageSize(syms_, *graph_.type(v)));
+  return size && *size >= kCacheBytes / ByteSize(graph_.type(v)->dtype);
+}
+
 void GroupLowering::StoreOutputs(const GroupNode& at, bool compute) {
   const loop::Builder::OriginScope origin(*b_, at.node);
   const Node& node = graph_.nodes()[at.node];
@@ -52,7 +63,7 @@ void GroupLowering::StoreOutputs(const GroupNode& at, bool compute) {
     if (!output && !compute) continue;
     const Index index = Here(at.place, graph_.type(v)->sizes);
     const loop::ValueId element = e_->At(v, index);
-    if (output) e_->Store(v, index, element);
+    if (output) e_->Store(v, index, element, OutgrowsCaches(v));
   }
 }
 

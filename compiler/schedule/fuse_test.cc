@@ -7,11 +7,15 @@
 #include <limits>
 #include <random>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "compiler/graph/builder.h"
 #include "compiler/graph/text.h"
+#include "compiler/loop/text.h"
+#include "compiler/lower/alias.h"
 #include "compiler/lower/index.h"
 #include "compiler/ops/registry.h"
+#include "compiler/schedule/lower_step.h"
 #include "compiler/schedule/run_graph.h"
 
 namespace kiln {
@@ -371,6 +375,21 @@ TEST(Fuse, VectorsGoAlongMemoryWhereStridesAreSymbolic) {
   const ValueId t = m.Op("t", {Arg{ValueRef{x}}});
   const GraphRun run = m.Check({m.Op("exp", t), m.Add(t, y)}, {40, 50});
   for (const Schedule& schedule : run.schedules) EXPECT_EQ(schedule.dims.back(), std::vector<int>{0});
+}
+
+TEST(Fuse, ResultsThatOutgrowTheCachesAreStreamed) {
+  for (const auto& [points, streamed] : {std::pair(1 << 23, true), std::pair((1 << 23) - 1, false)}) {
+    Maker m;
+    m.b.AddOutput(m.Op("exp", m.In({points})));
+    const auto graph = m.b.Build();
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    const Aliases aliases(**graph);
+    const auto fusion = Fuse(**graph, aliases, {});
+    ASSERT_TRUE(fusion.ok()) << fusion.status();
+    const auto step = LowerStep(**graph, aliases, *fusion, fusion->order[0], {}, nullptr);
+    ASSERT_TRUE(step.ok()) << step.status();
+    EXPECT_EQ(absl::StrContains(loop::ToText(step->kernels[0].kernel), " streaming"), streamed);
+  }
 }
 
 // Each of the long ones goes through its own memory, one after another; the short ones are in cache together.

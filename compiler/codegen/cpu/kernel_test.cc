@@ -58,6 +58,30 @@ TEST(Kernel, UsesTheVectorRegistersOfItsTarget) {
   }
 }
 
+TEST(Kernel, StreamsWholeLines) {
+  constexpr char kText[] = R"(kernel {
+  sizes s0 in [0, inf)
+  buffer b0: f32[s0] read
+  buffer b1: f32[s0] write
+  parallel i0 in 0..1 {
+    vector i1 in 0..s0 width 16 {
+      v0: f32 = load b0[i1]
+      v1: f32 = add v0, v0
+      store b1[i1] = v1 streaming
+    }
+  }
+}
+)";
+  std::vector<NativeCase> cases;
+  // Memory ends where a page does: of 96 it begins with a line, of 97 and 100 it does not.
+  for (const int64_t n : {0, 15, 16, 96, 97, 100, 1000}) cases.push_back({{RandomFloats(n), Zeros<float>(n)}, {n}, 1});
+  EXPECT_EQ(CompareWithInterpreter(kText, cases), absl::OkStatus());
+  const auto assembly = AssemblyText(*loop::ParseKernel(kText), "kernel", "x86-64-v4");
+  ASSERT_TRUE(assembly.ok()) << assembly.status();
+  EXPECT_NE(assembly->find("vmovntps"), std::string::npos) << *assembly;
+  EXPECT_NE(assembly->find("sfence"), std::string::npos) << *assembly;
+}
+
 // Far outside of the buffer too.
 TEST(Kernel, PrefetchesEachLineOfItsLanes) {
   for (const auto& [width, lines] : {std::pair(16, 1), std::pair(32, 2)}) {

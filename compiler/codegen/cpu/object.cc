@@ -73,6 +73,7 @@ absl::StatusOr<std::unique_ptr<Compilation>> Emit(const loop::Kernel& kernel, st
   result->module->setDataLayout(result->machine->createDataLayout());
   const EmitTarget emit{.fma = machine->fma,
                         .half_conversion = machine->half_conversion,
+                        .streaming_stores = true,
                         .masked_access_bytes = machine->masked_access_bytes,
                         .masked_gather_bytes = machine->masked_gather_bytes};
   absl::StatusOr<llvm::Function*> function = EmitKernel(kernel, symbol, emit, *result->module, purpose.tracing);
