@@ -10,10 +10,14 @@
 | memory_budget | KILN_MEMORY_BUDGET | 0 (recompute) to 1 (save)       | torch's activation_memory_budget          |
 | recycle_outputs | KILN_RECYCLE_OUTPUTS | bool                          | True                                      |
 | recycle_bytes | KILN_RECYCLE_BYTES | bytes                           | 8 GiB                                     |
+| generalize  | KILN_GENERALIZE | bool                             | True                                      |
 | record      | KILN_RECORD    | a file that requests are added to | none                                      |
 | job         | KILN_JOB       | a name for the server's statistics | the program's name                        |
 
 An option wins over the environment.
+
+`generalize`: a graph without symbolic sizes that the server has at two other sizes is compiled once more, with symbols
+for the sizes that vary; later processes run that at whatever size they have (kiln.generalize). Off: one compile a size.
 
 `recycle_outputs`: large CPU outputs and saved values are made over memory that nobody uses any more, which spares the
 page faults of fresh memory; they are ordinary tensors. Memory of up to `recycle_bytes` takes part, in use or not. What
@@ -50,6 +54,7 @@ class Options:
     memory_budget: float | None = None
     recycle_outputs: bool = True
     recycle_bytes: int = 8 << 30
+    generalize: bool = True
     record: str | None = None
     job: str = ""
 
@@ -157,6 +162,7 @@ _CHECKS = {
     "memory_budget": _share,
     "recycle_outputs": _bool,
     "recycle_bytes": _bytes,
+    "generalize": _bool,
     "record": _string,
     "job": _string,
 }

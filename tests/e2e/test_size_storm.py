@@ -1,0 +1,60 @@
+"""Sizes that are fixed in a process and other ones in the next: after three the server has the graph with symbols."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import fresh
+import pytest
+import size_storm
+from kiln.testing import Daemon
+
+_SIZES = 5
+_HIT = "hit, as one size of several"
+
+
+@pytest.fixture(scope="module")
+def runs() -> list[dict[str, Any]]:
+    daemon = Daemon()
+    daemon.start()
+    try:
+        return [fresh.run("size_storm.py", "kiln", i, daemon.address, str(i)) for i in range(_SIZES)]
+    finally:
+        daemon.close()
+
+
+@pytest.fixture(scope="module")
+def eager() -> list[dict[str, Any]]:
+    return [fresh.run("size_storm.py", "none", i, "", str(i)) for i in range(_SIZES)]
+
+
+NAMES = list(size_storm.programs(0))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_values_and_gradients_are_eagers(name: str, runs: list[dict[str, Any]], eager: list[dict[str, Any]]) -> None:
+    for ours, theirs in zip(runs, eager, strict=True):
+        assert fresh.close(ours[name]["answers"], theirs[name]["answers"], 1e-4)
+
+
+@pytest.mark.parametrize("name", size_storm.SETTLE)
+def test_from_the_fourth_size_nothing_is_traced(name: str, runs: list[dict[str, Any]]) -> None:
+    for run in runs[:2]:
+        assert set(run[name]["lookups"]) == {"not in the cache"}
+    assert set(runs[2][name]["lookups"]) == {"not in the cache; with symbols for its sizes"}
+    for run in runs[3:]:
+        assert (run[name]["traced"], run[name]["compiles"]) == (0, 0)
+        assert set(run[name]["lookups"]) == {_HIT}
+
+
+@pytest.mark.parametrize("name", ["not linear", "another constant"])
+def test_what_no_size_explains_is_compiled_for_each(name: str, runs: list[dict[str, Any]]) -> None:
+    for run in runs:
+        assert run[name]["lookups"] == ["not in the cache"]
+        assert run[name]["traced"] == 1
+
+
+def test_small_sizes_are_compiled_for_themselves(runs: list[dict[str, Any]]) -> None:
+    assert runs[2]["size one"]["lookups"] != ["not in the cache"]
+    for run in runs[3:]:
+        assert run["size one"]["lookups"] == ["not in the cache"]
