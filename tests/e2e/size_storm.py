@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 # A module or function, and its inputs' shapes at each size.
 Program = tuple[Callable[..., Any], Sequence[Sequence[tuple[int, ...]]]]
@@ -77,6 +78,43 @@ def broken(x: Tensor) -> Tensor:
     return (y.view(-1, 2, 4) * y.shape[0]).sum(1)
 
 
+def strided(x: Tensor) -> Tensor:
+    y, z = (x * 2).t(), (x * 3)[:, :4]
+    torch._dynamo.graph_break()
+    return y @ z + y.sum()
+
+
+def written(x: Tensor) -> Tensor:
+    y = x * 2
+    torch._dynamo.graph_break()
+    y[1:].mul_(y.shape[0])
+    return y.sin()
+
+
+def shared(x: Tensor) -> Tensor:
+    y = x * 2
+    z = y.view(-1)
+    torch._dynamo.graph_break()
+    return y.sin().view(z.shape[0]) + z.cos()
+
+
+@torch.no_grad()
+def inferred(x: Tensor) -> Tensor:
+    return x.view(x.shape[0] * 2, 4).softmax(0)
+
+
+def checkpointed(x: Tensor) -> Tensor:
+    return checkpoint(lambda y: y.sin().exp().softmax(-1), x, use_reentrant=False) * x.shape[0]
+
+
+def chunked(x: Tensor) -> Tensor:
+    return torch.cat([c.cumsum(0) for c in torch.chunk(x, 4)])
+
+
+def spaced(x: Tensor) -> Tensor:
+    return x * torch.linspace(0, 1, x.shape[0]).unsqueeze(1)
+
+
 _BATCHES = (5, 7, 9, 12, 33)
 _BOTH = ((2, 7), (3, 9), (5, 12), (4, 6), (9, 9))
 
@@ -94,15 +132,33 @@ def programs(i: int) -> dict[str, Program]:
         "two inputs": (lambda a, b: torch.cat([a, b @ b.t()], 1), [[(b, 8), (b, 8)] for b in _BATCHES]),
         "in place": (in_place, rows),
         "a graph break": (broken, rows),
+        "strided inputs": (strided, rows),
+        "a written input": (written, rows),
+        "inference": (inferred, rows),
+        "a checkpoint": (checkpointed, rows),
+        "shared storages": (shared, rows),
+        "chunks": (chunked, [[(b, 8)] for b in (8, 12, 16, 20, 7)]),
+        "a size that is fixed": (spaced, rows),
         "not linear": (rounded, rows),
-        "another constant": (_constant(i + 2), [[(5, 8)]] * 5),
+        "another constant": (_constant(i + 12), [[(5, 8)]] * 5),
         "a branch within": (lambda x: x[: min(x.shape[0], 10)].cumsum(0), rows),
-        "size one": (Perceptron(), [[(b, 3, 8)] for b in (5, 7, 9, 1, 0)]),
+        "size one": (lambda x: (x.sin() * x.shape[0]).sum(0), [[(b, 8)] for b in (5, 7, 9, 1, 0)]),
     }
 
 
 # Every graph of these is served without a trace from the fourth size on.
-SETTLE = ("perceptron", "attention", "language model", "two inputs", "in place", "a graph break")
+SETTLE = (
+    "perceptron",
+    "attention",
+    "language model",
+    "two inputs",
+    "in place",
+    "a graph break",
+    "strided inputs",
+    "a written input",
+    "inference",
+    "a checkpoint",
+)
 
 
 def main() -> None:
@@ -120,7 +176,9 @@ def main() -> None:
         inputs = [torch.randn(shape).requires_grad_() for shape in shapes[i]]
         outputs = call(*inputs)
         outputs = outputs if isinstance(outputs, (tuple, list)) else [outputs]
-        sum((o * torch.linspace(0, 1, o.numel()).view(o.shape)).sum() for o in outputs).backward()
+        loss = sum((o * torch.linspace(0, 1, o.numel()).view(o.shape)).sum() for o in outputs)
+        if loss.requires_grad:
+            loss.backward()
         parameters = list(f.parameters()) if isinstance(f, nn.Module) else []
         results[name] = {
             "answers": [

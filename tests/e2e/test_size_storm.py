@@ -54,6 +54,30 @@ def test_what_no_size_explains_is_compiled_for_each(name: str, runs: list[dict[s
         assert run[name]["traced"] == 1
 
 
+def test_a_coincidence_of_three_sizes_is_noticed_at_the_fourth(runs: list[dict[str, Any]]) -> None:
+    assert "with symbols" in runs[2]["a branch within"]["lookups"][0]
+    for run in runs[3:]:
+        assert run["a branch within"]["lookups"] == ["not in the cache"]
+
+
+def test_what_is_traced_for_one_size_only_is_tried_once(runs: list[dict[str, Any]]) -> None:
+    for run in runs[2:]:
+        (lookup,) = run["a size that is fixed"]["lookups"]
+        assert lookup.startswith("not in the cache; not generalized: ")
+    for run in runs[3:]:
+        assert "AOTAutograd is needed: " in run["a size that is fixed"]["lookups"][0]
+
+
+def test_inputs_that_share_a_storage_are_not_generalized(runs: list[dict[str, Any]]) -> None:
+    for run in runs[2:]:
+        assert run["shared storages"]["lookups"][1] == "not in the cache"
+
+
+def test_a_size_beyond_the_guards_is_traced(runs: list[dict[str, Any]]) -> None:
+    assert runs[3]["chunks"]["lookups"] == [_HIT]
+    assert runs[4]["chunks"]["lookups"] == ["not in the cache; with symbols for its sizes"]
+
+
 def test_small_sizes_are_compiled_for_themselves(runs: list[dict[str, Any]]) -> None:
     assert runs[2]["size one"]["lookups"] != ["not in the cache"]
     for run in runs[3:]:

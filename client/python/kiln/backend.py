@@ -74,13 +74,13 @@ def _compile_general(general: General, options: Options) -> Callable[..., Any]:
     with general.tracing():
         lookup, call = unit.look_up(general.gm, general.examples)
         if lookup is None or lookup.refused:
-            raise CaptureError(unit.lookup)
+            raise CaptureError(unit.lookup if lookup is None else lookup.outcome)
         if call is None:
             try:
                 unit.trace(general.gm, general.fakes)
             except Exception as e:
                 if not _is_dynamos_own(e) and (isinstance(e, Refused | CaptureError) or not isinstance(e, KilnError)):
-                    lookup.refuse(f"the graph with symbols for its sizes can't be compiled: {e}", None, options)
+                    lookup.refuse(str(e), None, options)
                 raise
             call = unit.finish(general.gm, lookup, len(general.examples))
     if call is None:

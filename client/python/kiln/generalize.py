@@ -25,7 +25,6 @@ from kiln.torch_graph import map_integers
 
 _MAX_SYMBOLS = 16
 _OPS = (graph_pb2.SymExpr.CONST, graph_pb2.SymExpr.SYMBOL, graph_pb2.SymExpr.ADD, graph_pb2.SymExpr.MUL)
-_SPECIALIZED = "AOTAutograd is needed for each size: the graph can't be traced without fixing it"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +54,7 @@ class General:
         """Refused if the trace has fixed a symbol: what comes of it is for this size alone."""
         for size in self.examples[: len(self.hints)]:
             if not self.fake_mode.shape_env.simplify(size.node.expr).free_symbols:
-                raise Refused(_SPECIALIZED)
+                raise Refused("tracing fixes a size")
 
 
 def generalize(
