@@ -11,6 +11,9 @@
 namespace kiln {
 namespace {
 
+// Lines that are tried for all values together: some 50 ms.
+constexpr size_t kMaxFits = 1 << 20;
+
 using Values = std::vector<int64_t>;
 using Column = std::vector<int64_t>;  // one value in all requests, in their order
 
@@ -80,8 +83,9 @@ std::optional<Column> Product(const Column& a, const Column& b) {
 // One try with a set of requests: a generalization, or the value that keeps them apart.
 class Attempt {
  public:
-  Attempt(const Skeleton& skeleton, const std::vector<const Values*>& rows)
-      : skeleton_(skeleton), rows_(rows), exprs_(result_.mutable_syms()) {}
+  // `fits` is how many lines may still be tried.
+  Attempt(const Skeleton& skeleton, const std::vector<const Values*>& rows, size_t* fits)
+      : skeleton_(skeleton), rows_(rows), fits_(fits), exprs_(result_.mutable_syms()) {}
 
   enum class Outcome { kDone, kHopeless, kUnexplained };
 
@@ -94,6 +98,7 @@ class Attempt {
       at += 2 * input.rank + 1;
     }
     if (symbols_.empty()) return Outcome::kHopeless;
+    MakeBases();
     at = 0;
     for (const Skeleton::Input& input : skeleton_.inputs) {
       Place(at, at + input.rank);
@@ -185,19 +190,24 @@ class Attempt {
   }
 
   std::optional<uint32_t> FindLine(const Column& column) {
-    for (const auto& [of, symbol] : symbols_) {
-      if (const auto line = FitLine(of, column)) return exprs_.Plus(line->second, exprs_.Times(line->first, {symbol}));
+    for (const auto& [of, args] : bases_) {
+      if (*fits_ == 0) break;
+      --*fits_;
+      if (const auto line = FitLine(of, column)) return exprs_.Plus(line->second, exprs_.Times(line->first, args));
     }
+    return std::nullopt;
+  }
+
+  // What lines are in: symbols, then products of two.
+  void MakeBases() {
+    for (const auto& [of, symbol] : symbols_) bases_.emplace_back(of, std::vector<uint32_t>{symbol});
     for (size_t i = 0; i < symbols_.size(); ++i) {
       for (size_t j = i; j < symbols_.size(); ++j) {
-        const std::optional<Column> of = Product(symbols_[i].first, symbols_[j].first);
-        if (!of) continue;
-        if (const auto line = FitLine(*of, column)) {
-          return exprs_.Plus(line->second, exprs_.Times(line->first, {symbols_[i].second, symbols_[j].second}));
+        if (std::optional<Column> of = Product(symbols_[i].first, symbols_[j].first)) {
+          bases_.emplace_back(*std::move(of), std::vector<uint32_t>{symbols_[i].second, symbols_[j].second});
         }
       }
     }
-    return std::nullopt;
   }
 
   Outcome Unexplained(size_t at) {
@@ -207,10 +217,12 @@ class Attempt {
 
   const Skeleton& skeleton_;
   const std::vector<const Values*>& rows_;
+  size_t* const fits_;
   v1::Generalization result_;
   Exprs exprs_;
   std::vector<std::pair<Column, uint32_t>> symbols_;  // with their expressions
-  std::map<size_t, uint32_t> sizes_;                  // the expressions of the sizes that vary
+  std::vector<std::pair<Column, std::vector<uint32_t>>> bases_;
+  std::map<size_t, uint32_t> sizes_;  // the expressions of the sizes that vary
   std::map<Column, std::optional<uint32_t>> lines_;
   size_t unexplained_ = 0;
 };
@@ -242,8 +254,9 @@ std::optional<v1::Generalization> Generalize(const Skeleton& request, std::span<
   const auto equal = [](const Values* a, const Values* b) { return *a == *b; };
   std::sort(rows.begin(), rows.end(), less);
   rows.erase(std::unique(rows.begin(), rows.end(), equal), rows.end());
-  while (rows.size() >= kLeastInstances) {
-    Attempt attempt(request, rows);
+  size_t fits = kMaxFits;
+  while (rows.size() >= kLeastInstances && fits != 0) {
+    Attempt attempt(request, rows, &fits);
     const Attempt::Outcome outcome = attempt.Run();
     if (outcome == Attempt::Outcome::kDone) return attempt.Take();
     if (outcome == Attempt::Outcome::kHopeless) return std::nullopt;

@@ -22,8 +22,8 @@ inline constexpr size_t kLeastInstances = 3;
 // request is of another kind if it differs in the sizes of fixed inputs, in a size below 2, in a storage offset, or in
 // a value that would be left unexplained.
 //
-// A function of the set: neither their order nor repetition matters. Time is linear in the number of values, but for
-// the values that vary, each of which may be held against all products of two symbols.
+// A function of the set: neither their order nor repetition matters. Time is linear in the number of values; what is
+// tried for those that vary is bounded, and where that does not suffice there is none.
 std::optional<v1::Generalization> Generalize(const Skeleton& request, std::span<const std::vector<int64_t>> others);
 
 // Whether `values` are those of `member`, which is a generalization, at some sizes of its symbols.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import fresh
@@ -14,13 +15,16 @@ _HIT = "hit, as one size of several"
 
 
 @pytest.fixture(scope="module")
-def runs() -> list[dict[str, Any]]:
+def storm() -> Iterator[Daemon]:
     daemon = Daemon()
     daemon.start()
-    try:
-        return [fresh.run("size_storm.py", "kiln", i, daemon.address, str(i)) for i in range(_SIZES)]
-    finally:
-        daemon.close()
+    yield daemon
+    daemon.close()
+
+
+@pytest.fixture(scope="module")
+def runs(storm: Daemon) -> list[dict[str, Any]]:
+    return [fresh.run("size_storm.py", "kiln", i, storm.address, str(i)) for i in range(_SIZES)]
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +86,11 @@ def test_small_sizes_are_compiled_for_themselves(runs: list[dict[str, Any]]) -> 
     assert runs[2]["size one"]["lookups"] != ["not in the cache"]
     for run in runs[3:]:
         assert run["size one"]["lookups"] == ["not in the cache"]
+
+
+@pytest.mark.usefixtures("runs")
+def test_the_option_turns_it_off(storm: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KILN_GENERALIZE", "0")
+    run = fresh.run("size_storm.py", "kiln", 4, storm.address, "4")
+    for name in size_storm.SETTLE:
+        assert set(run[name]["lookups"]) == {"not in the cache"}
