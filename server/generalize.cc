@@ -56,7 +56,7 @@ bool Fits(__int128 value) {
   return value >= std::numeric_limits<int64_t>::min() && value <= std::numeric_limits<int64_t>::max();
 }
 
-// values = scale * of + offset, exactly; empty if there are no such numbers.
+// values = scale * of + offset, exactly and without overflow; empty if there are no such numbers.
 std::optional<std::pair<int64_t, int64_t>> FitLine(const Column& of, const Column& values) {
   const auto other = std::find_if(of.begin(), of.end(), [&](int64_t v) { return v != of[0]; });
   if (other == of.end()) return std::nullopt;
@@ -67,7 +67,7 @@ std::optional<std::pair<int64_t, int64_t>> FitLine(const Column& of, const Colum
   const __int128 offset = values[0] - scale * of[0];
   if (!Fits(offset)) return std::nullopt;
   for (size_t i = 0; i < of.size(); ++i) {
-    if (scale * of[i] + offset != values[i]) return std::nullopt;
+    if (!Fits(scale * of[i]) || scale * of[i] + offset != values[i]) return std::nullopt;
   }
   return std::pair(static_cast<int64_t>(scale), static_cast<int64_t>(offset));
 }

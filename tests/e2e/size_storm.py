@@ -103,6 +103,13 @@ def inferred(x: Tensor) -> Tensor:
     return x.view(x.shape[0] * 2, 4).softmax(0)
 
 
+@torch.inference_mode()
+def served(x: Tensor) -> Tensor:
+    y = x.cos()
+    torch._dynamo.graph_break()
+    return (x.view(x.shape[0] * 2, 4) * y.view(-1, 4)).softmax(0)
+
+
 def checkpointed(x: Tensor) -> Tensor:
     return checkpoint(lambda y: y.sin().exp().softmax(-1), x, use_reentrant=False) * x.shape[0]
 
@@ -135,6 +142,7 @@ def programs(i: int) -> dict[str, Program]:
         "strided inputs": (strided, rows),
         "a written input": (written, rows),
         "inference": (inferred, rows),
+        "inference mode": (served, rows),
         "a checkpoint": (checkpointed, rows),
         "shared storages": (shared, rows),
         "chunks": (chunked, [[(b, 8)] for b in (8, 12, 16, 20, 7)]),
@@ -157,6 +165,7 @@ SETTLE = (
     "strided inputs",
     "a written input",
     "inference",
+    "inference mode",
     "a checkpoint",
 )
 

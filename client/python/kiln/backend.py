@@ -15,7 +15,7 @@ from kiln import session, wrapper
 from kiln.call_spec import Refused, Traced, derive
 from kiln.capture import Capture, capture_inference, capture_joint
 from kiln.counters import counters
-from kiln.errors import CaptureError, KilnError, KilnWarning
+from kiln.errors import CaptureError, KilnError, KilnWarning, ServerError
 from kiln.generalize import General, generalize
 from kiln.guards import EntryState, guard_spec, name_inputs
 from kiln.lookup import Lookup
@@ -77,9 +77,9 @@ def _compile_general(general: General, options: Options) -> Callable[..., Any]:
             raise CaptureError(unit.lookup if lookup is None else lookup.outcome)
         if call is None:
             try:
-                unit.trace(general.gm, general.fakes)
+                unit.trace(general.gm, general.fakes())
             except Exception as e:
-                if not _is_dynamos_own(e) and (isinstance(e, Refused | CaptureError) or not isinstance(e, KilnError)):
+                if _lies_in_the_graph(e):
                     lookup.refuse(str(e), None, options)
                 raise
             call = unit.finish(general.gm, lookup, len(general.examples))
@@ -246,6 +246,13 @@ def _refuse_unsupported_modes(gm: fx.GraphModule) -> None:
     for node in gm.graph.nodes:
         if node.target is torch.ops.higher_order.invoke_subgraph:  # its subgraphs would be shipped one by one
             raise CaptureError(f"{node.name}: higher-order operator invoke_subgraph is not supported")
+
+
+def _lies_in_the_graph(e: Exception) -> bool:
+    """Whether every process would fail as this one did."""
+    if isinstance(e, ServerError):
+        return e.code in ("INVALID_ARGUMENT", "UNIMPLEMENTED")
+    return isinstance(e, Refused | CaptureError) or not (isinstance(e, KilnError) or _is_dynamos_own(e))
 
 
 def _is_dynamos_own(e: Exception) -> bool:

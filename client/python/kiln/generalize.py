@@ -33,10 +33,25 @@ class General:
 
     gm: fx.GraphModule
     examples: list[Any]  # the symbols and Dynamo's example inputs
-    fakes: list[Any]  # what AOTAutograd traces with: the same, as fake tensors with symbolic sizes
     hints: tuple[int, ...]  # this process's values of the symbols
     entry: EntryState
     fake_mode: Any
+    varying: dict[int, torch.Tensor]  # those of the inputs that have symbolic sizes, as fake tensors
+
+    def fakes(self) -> list[Any]:
+        """What AOTAutograd traces with: `examples`, as fake tensors. KilnError if they can't be made."""
+        fakes: list[Any] = []
+        with unset_fake_temporarily():
+            for i, example in enumerate(self.examples):
+                if not isinstance(example, torch.Tensor):
+                    fakes.append(example)
+                elif i in self.varying:
+                    fakes.append(self.varying[i])
+                elif isinstance(example, FakeTensor):
+                    raise KilnError(f"input {i - len(self.hints)} is a fake tensor")
+                else:
+                    fakes.append(self.fake_mode.from_tensor(example, static_shapes=True))
+        return fakes
 
     @contextlib.contextmanager
     def tracing(self) -> Iterator[None]:
@@ -96,16 +111,18 @@ class _Maker:
         shape_env = ShapeEnv(duck_shape=False)
         fake_mode = FakeTensorMode(shape_env=shape_env)
         symbols = [_symbol(shape_env, i, hint) for i, hint in enumerate(hints)]
-        with unset_fake_temporarily():
-            fakes = self._fakes(fake_mode, evaluate(self._syms, symbols))
         count = len(symbols)
+        with unset_fake_temporarily():
+            varying = self._varying(fake_mode, evaluate(self._syms, symbols))
+        values = [varying.get(i, value) for i, value in enumerate(self._values)]
         entry = dataclasses.replace(
             self._entry,
             names=("",) * count + self._entry.names,
             requires_grad=(False,) * count + self._entry.requires_grad,
         )
-        gm = self._graph([*symbols, *fakes])
-        return General(gm, [*symbols, *self._inputs], [*symbols, *fakes], tuple(hints), entry, fake_mode)
+        gm = self._graph([*symbols, *values])
+        inputs = {count + i: fake for i, fake in varying.items()}
+        return General(gm, [*symbols, *self._inputs], tuple(hints), entry, fake_mode, inputs)
 
     def _hints(self) -> list[int]:
         """The symbols' values: each is the size of an input."""
@@ -153,28 +170,26 @@ class _Maker:
             if position >= len(values) or values[position] != numbers[expr]:
                 raise KilnError(f"a generalization that does not fit: value {position}")
 
-    def _fakes(self, fake_mode: Any, exprs: Sequence[Any]) -> list[Any]:
-        fakes, position = [], 0
+    def _varying(self, fake_mode: Any, exprs: Sequence[Any]) -> dict[int, torch.Tensor]:
+        varying, position = {}, 0
         for i, (value, real) in enumerate(zip(self._values, self._inputs, strict=True)):
             numbers: list[Any] = [*value.shape, *value.stride(), value.storage_offset()]
             here = range(position, position + len(numbers))
             position = here.stop
             if not any(p in self._exprs for p in here):
-                if isinstance(real, FakeTensor):
-                    raise KilnError(f"input {i} is a fake tensor")
-                fakes.append(fake_mode.from_tensor(real, static_shapes=True))
                 continue
             guard = self._guards.inputs[i]
-            if guard.alias_group or guard.is_static or guard.is_inference or numbers[-1] != 0:
+            if guard.alias_group or guard.is_static or numbers[-1] != 0:
                 raise KilnError(f"the sizes of input {i}, which is more than sizes and strides, vary")
             numbers = [exprs[self._exprs[p]] if p in self._exprs else n for p, n in zip(here, numbers, strict=True)]
             sizes, strides = numbers[: value.dim()], numbers[value.dim() : -1]
-            fakes.append(_fake(fake_mode, real, sizes, strides))
-        return fakes
+            varying[i] = _fake(fake_mode, real, sizes, strides)
+        return varying
 
-    def _graph(self, fakes: Sequence[Any]) -> fx.GraphModule:
+    def _graph(self, values: Sequence[Any]) -> fx.GraphModule:
+        """`values` are what its inputs are like."""
         graph = fx.Graph()
-        count = len(fakes) - len(self._inputs)
+        count = len(values) - len(self._inputs)
         sizes = [graph.placeholder(f"size_{i}") for i in range(count)]
         for i, size in enumerate(sizes):
             size._dynamo_source = _source(i)
@@ -182,8 +197,8 @@ class _Maker:
         for node in self._gm.graph.find_nodes(op="placeholder"):
             copies[node] = graph.node_copy(node)
             copies[node]._dynamo_source = getattr(node, "_dynamo_source", None)
-        for copy, fake in zip(graph.find_nodes(op="placeholder"), fakes, strict=True):
-            copy.meta["example_value"] = fake
+        for copy, value in zip(graph.find_nodes(op="placeholder"), values, strict=True):
+            copy.meta["example_value"] = value
         exprs = evaluate(self._syms, [fx.Proxy(size) for size in sizes])
         computed = [node for node in graph.nodes if node.op == "call_function"]
         position = sum(2 * value.dim() + 1 for value in self._values)
@@ -241,7 +256,7 @@ def _symbol(shape_env: Any, i: int, hint: int) -> Any:
 
 def _fake(fake_mode: Any, real: torch.Tensor, sizes: Sequence[Any], strides: Sequence[Any]) -> torch.Tensor:
     """With what AOTAutograd reads of an input: whether a gradient reaches it, and whether it has a history."""
-    with fake_mode:
+    with torch.inference_mode(real.is_inference()), fake_mode:
         fake = torch.empty_strided(sizes, strides, dtype=real.dtype, device=real.device)
         if real.requires_grad and real.is_leaf:
             fake.requires_grad_()

@@ -135,7 +135,7 @@ def test_every_size_has_the_same_key() -> None:
 
 def test_inputs_are_as_dynamos() -> None:
     made = Case(5, 7).generalize(general())
-    _, _, x, y = made.fakes
+    _, _, x, y = made.fakes()
     b, s = made.examples[:2]
     sizes = [(n.node.expr if isinstance(n, torch.SymInt) else n) for n in (*x.shape, *x.stride(), *y.shape)]
     assert sizes == [b.node.expr, s.node.expr, 6, 6 * s.node.expr, 6, 1, b.node.expr, 4]
@@ -147,7 +147,7 @@ def test_inputs_are_as_dynamos() -> None:
     one.syms.symbols.add()
     one.syms.exprs.add(op=_E.SYMBOL)
     one.places.add(value=0, expr=0)
-    fake = generalize(gm, inputs, entry, lookup_of(gm, inputs, entry).request.guards, one).fakes[1]
+    fake = generalize(gm, inputs, entry, lookup_of(gm, inputs, entry).request.guards, one).fakes()[1]
     assert fake.requires_grad and not fake.is_leaf
 
 
