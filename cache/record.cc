@@ -16,6 +16,8 @@ std::string_view TableName(Table table) {
       return "negative";
     case Table::kJobs:
       return "jobs";
+    case Table::kSkeletons:
+      return "skeletons";
   }
   return "unknown";
 }

@@ -13,10 +13,10 @@
 
 namespace kiln {
 
-enum class Table : uint8_t { kActions, kVariants, kKernels, kNegative, kJobs };
+enum class Table : uint8_t { kActions, kVariants, kKernels, kNegative, kJobs, kSkeletons };
 
-inline constexpr std::array kAllTables = {Table::kActions, Table::kVariants, Table::kKernels, Table::kNegative,
-                                          Table::kJobs};
+inline constexpr std::array kAllTables = {Table::kActions,  Table::kVariants, Table::kKernels,
+                                          Table::kNegative, Table::kJobs,     Table::kSkeletons};
 
 std::string_view TableName(Table table);  // "actions", "variants", …
 

@@ -25,6 +25,7 @@ enum class Family : uint8_t {
   kKernels,
   kNegative,
   kJobs,
+  kSkeletons,
   kBlobs,   // contents as stored
   kSizes,   // a blob's stored size: what it weighs, without reading it
   kAccess,  // times of last use

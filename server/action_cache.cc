@@ -54,6 +54,14 @@ absl::StatusOr<Key> PredicatesKey(const v1::Variant& variant) {
   return parts->ToKey();
 }
 
+Record MemberRecord(const RequestContext& ctx, const Key& key, const v1::SkeletonMember& member) {
+  Record record = RecordFor(Table::kSkeletons, key);
+  record.value = SerializeDeterministic(member);
+  record.id.ns = ctx.ns;
+  record.id.item = KeyBuilder("skeleton_member").Add("member", record.value).Build().value().ToKey();
+  return record;
+}
+
 }  // namespace
 
 std::optional<v1::Done> ActionCache::LookupAction(const RequestContext& ctx, const Key& key) {
@@ -175,6 +183,31 @@ absl::Status ActionCache::PublishVariant(const RequestContext& ctx, const Key& k
         absl::StrCat("the graph has ", present->size(), " variants, as many as it may"));
   }
   return Publish(ctx, std::move(publication), "publish_variant");
+}
+
+std::vector<v1::SkeletonMember> ActionCache::SkeletonMembers(const RequestContext& ctx, const Key& key, size_t limit) {
+  const absl::StatusOr<std::vector<ListedRecord>> found =
+      store_->List(ctx, {.table = Table::kSkeletons, .key = key, .limit = limit});
+  Count(ctx, "lookup_skeleton", found.status());
+  std::vector<v1::SkeletonMember> members;
+  if (!found.ok()) return members;
+  for (const ListedRecord& listed : *found) {
+    v1::SkeletonMember member;
+    if (member.ParseFromString(listed.record.value)) members.push_back(std::move(member));
+  }
+  return members;
+}
+
+void ActionCache::PublishSkeletonMember(const RequestContext& ctx, const Key& key, const v1::SkeletonMember& member) {
+  Publication publication;
+  publication.records.push_back(MemberRecord(ctx, key, member));
+  Publish(ctx, std::move(publication), "publish_skeleton").IgnoreError();
+}
+
+void ActionCache::UseSkeletonMember(const RequestContext& ctx, const Key& key, const v1::SkeletonMember& member) {
+  const RecordId id = MemberRecord(ctx, key, member).id;
+  Count(ctx, "lookup_skeleton", store_->GetRecord(ctx, id).status());
+  if (!ctx.job_id.empty()) store_->Lease(ctx, id, LeaseEnd(clock_->Now())).IgnoreError();
 }
 
 std::optional<v1::Failure> ActionCache::LookupNegative(const RequestContext& ctx, const Key& key) {

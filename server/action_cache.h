@@ -1,5 +1,6 @@
-// The cache as compiles use it: actions, variants, kernels and negative entries. This is where "a cache error means:
-// compile without the cache" is decided: a look-up that fails for any reason is a miss, logged and counted.
+// The cache as compiles use it: actions, variants, skeletons, kernels and negative entries. This is where "a cache
+// error means: compile without the cache" is decided: a look-up that fails for any reason is a miss, logged and
+// counted.
 #pragma once
 
 #include <optional>
@@ -57,6 +58,12 @@ class ActionCache {
   // it and what `variant.record` names are kept as long as the variant. ResourceExhausted: the key has kMaxVariants;
   // else the store's status.
   absl::Status PublishVariant(const RequestContext& ctx, const Key& key, v1::Variant variant, std::string request);
+
+  // The first `limit` members of a skeleton, in ctx.ns, in an order that depends on them alone.
+  std::vector<v1::SkeletonMember> SkeletonMembers(const RequestContext& ctx, const Key& key, size_t limit);
+  void PublishSkeletonMember(const RequestContext& ctx, const Key& key, const v1::SkeletonMember& member);
+  // Counts a use. Takes a lease for ctx.job_id.
+  void UseSkeletonMember(const RequestContext& ctx, const Key& key, const v1::SkeletonMember& member);
 
   std::optional<v1::Failure> LookupNegative(const RequestContext& ctx, const Key& key);
 

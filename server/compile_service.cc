@@ -74,7 +74,8 @@ CompileService::CompileService(CompileServiceOptions options)
     : BoundedService(options.rpc),
       options_(std::move(options)),
       queue_("compiles waiting or running", options_.limits.queue()),
-      waiters_("requests waiting for compiles", kWaitersPerCompile * options_.limits.queue()) {
+      waiters_("requests waiting for compiles", kWaitersPerCompile * options_.limits.queue()),
+      generalizations_(options_.compile.cache, options_.compile.build) {
   AddUnary("/kiln.v1.Compiler/GetCapabilities", &CompileService::GetCapabilities);
   AddUnary("/kiln.v1.Compiler/Lookup", &CompileService::Lookup);
   AddStreaming("/kiln.v1.Compiler/Compile", &CompileService::Compile);
@@ -171,7 +172,12 @@ void CompileService::LookupVariant(RpcCall& call, const Key& key, const v1::Look
   std::optional<v1::Variant> variant = options_.compile.cache->LookupVariant(ctx, key, hints);
   if (!variant) {
     reply->set_reason("not in the cache");
-    call.Note("miss " + Shown(key));
+    if (request.has_request()) {
+      if (auto general = generalizations_.Find(ctx, CanonicalRequest(request.request()))) {
+        *reply->mutable_generalization() = *std::move(general);
+      }
+    }
+    call.Note((reply->has_generalization() ? "generalized " : "miss ") + Shown(key));
     return;
   }
   if (!variant->refused().empty()) {
@@ -358,7 +364,11 @@ absl::Status CompileService::DoPutCallSpec(RpcCall& call, const v1::PutCallSpecR
   reply->set_key(std::string(key.bytes()));
   call.Note("put " + Shown(key));
   // It rests on the client's word, so it stays in the client's namespace.
-  return options_.compile.cache->PublishVariant(call.MakeContext(), key, *std::move(variant), std::move(bytes));
+  const RequestContext ctx = call.MakeContext();
+  const bool compiled = variant->refused().empty();
+  absl::Status status = options_.compile.cache->PublishVariant(ctx, key, *std::move(variant), std::move(bytes));
+  if (status.ok() && compiled) generalizations_.Remember(ctx, keyed->canonical);
+  return status;
 }
 
 // The variant as it is kept, fit for its compiled code.

@@ -13,6 +13,7 @@
 #include "server/bounded_service.h"
 #include "server/cancel_watch.h"
 #include "server/compile_flow.h"
+#include "server/generalizations.h"
 #include "server/rpc_call.h"
 #include "server/stats.h"
 
@@ -73,6 +74,7 @@ class CompileService final : public BoundedService {
   const CompileServiceOptions options_;
   Gate queue_;    // compiles
   Gate waiters_;  // calls that compile or wait for another's compile
+  Generalizations generalizations_;
 };
 
 }  // namespace kiln

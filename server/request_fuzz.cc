@@ -1,5 +1,5 @@
 // Any bytes as a request: its size in memory is not underestimated, and admission and keys neither crash nor depend on
-// how the message was encoded.
+// how the message was encoded; and it is an instance of what is made of it.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -10,8 +10,10 @@
 #include "proto/config.pb.h"
 #include "server/admission.h"
 #include "server/config.h"
+#include "server/generalize.h"
 #include "server/parsed_size.h"
 #include "server/request_key.h"
+#include "server/skeleton.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   kiln::v1::CompileRequest request;
@@ -32,5 +34,21 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!again.ParseFromString(canonical.SerializeAsString())) abort();
   const auto same = kiln::RequestKey(kiln::CanonicalRequest(again), "build");
   if (!same.ok() || same->ToKey() != parts->ToKey()) abort();
+
+  // What is made of three requests has the asking one as an instance.
+  if (const auto skeleton = kiln::SkeletonOf(canonical, "build")) {
+    std::vector<std::vector<int64_t>> others(2, skeleton->values);
+    for (size_t i = 0; i < skeleton->values.size(); ++i) {
+      const uint64_t value = static_cast<uint64_t>(skeleton->values[i]);
+      others[0][i] = static_cast<int64_t>(value + 1);
+      others[1][i] = static_cast<int64_t>(value * 2 + i % 2);
+    }
+    if (const auto general = kiln::Generalize(*skeleton, others)) {
+      kiln::v1::SkeletonMember member;
+      member.mutable_values()->Assign(skeleton->values.begin(), skeleton->values.end());
+      *member.mutable_generalization() = *general;
+      if (!kiln::IsInstance(member, skeleton->values)) abort();
+    }
+  }
   return 0;
 }

@@ -13,10 +13,10 @@ from typing import Any
 from kiln.testing import Daemon
 
 
-def run(script: str, backend: str, seed: int, address: str = "") -> dict[str, Any]:
+def run(script: str, backend: str, seed: int, address: str = "", *arguments: str) -> dict[str, Any]:
     """The JSON that `script` prints, with its own hash seed and one thread; `address` is the server's."""
     environment = {**os.environ, "PYTHONHASHSEED": str(seed), "KILN_SERVER": address, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(Path(__file__).parent / script), backend]
+    command = [sys.executable, str(Path(__file__).parent / script), backend, *arguments]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=900)
     results: dict[str, Any] = json.loads(done.stdout)
     return results

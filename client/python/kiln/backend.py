@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import warnings
 from collections.abc import Callable, Sequence
@@ -14,7 +15,8 @@ from kiln import session, wrapper
 from kiln.call_spec import Refused, Traced, derive
 from kiln.capture import Capture, capture_inference, capture_joint
 from kiln.counters import counters
-from kiln.errors import CaptureError, KilnError, KilnWarning
+from kiln.errors import CaptureError, KilnError, KilnWarning, ServerError
+from kiln.generalize import General, generalize
 from kiln.guards import EntryState, guard_spec, name_inputs
 from kiln.lookup import Lookup
 from kiln.opaque import BoxedFunction, function_of, split
@@ -43,56 +45,101 @@ def backend(
 
 
 def _compile(gm: fx.GraphModule, example_inputs: Sequence[Any], options: Options) -> Callable[..., Any]:
-    from torch._dynamo.backends.common import aot_autograd
-
     _refuse_unsupported_modes(gm)
-    unit = _Unit(options, EntryState.now(gm, example_inputs))
+    entry = EntryState.now(gm, example_inputs)
+    unit = _Unit(options, entry)
     lookup, found = unit.look_up(gm, example_inputs)
     if found is not None:
         return cast(Callable[..., Any], found)
-    # Nothing is donated, so that retain_graph=True works as in eager mode.
-    with torch._functorch.config.patch(donated_buffer=False):
-        compiled: Callable[..., Any] = aot_autograd(
-            fw_compiler=unit.take,
-            bw_compiler=unit.take,
-            inference_compiler=unit.compile_inference,
-            partition_fn=unit.compile_joint,
-            decompositions={},
-            keep_inference_input_mutations=True,
-        )(gm, example_inputs)
-    return unit.finish(gm, compiled, lookup, len(example_inputs))
+    generalization = lookup.generalization(options) if lookup is not None else None
+    if lookup is not None and generalization is not None:
+        try:
+            return _compile_general(
+                generalize(gm, example_inputs, entry, lookup.request.guards, generalization), options
+            )
+        except Exception as e:
+            if _is_dynamos_own(e):
+                raise
+            log.info("the graph is traced for its sizes alone: %s", e, exc_info=not isinstance(e, KilnError))
+            unit.note(f"not generalized: {e}")
+    compiled = unit.trace(gm, example_inputs)
+    return unit.finish(gm, lookup, len(example_inputs)) or compiled
+
+
+def _compile_general(general: General, options: Options) -> Callable[..., Any]:
+    """What runs in place of the graph that `general` was made of. KilnError: that is traced instead."""
+    if _is_first_call_fake():
+        raise CaptureError("the first call is with fake tensors")
+    unit = _Unit(options, general.entry, general)
+    with general.tracing():
+        lookup, call = unit.look_up(general.gm, general.examples)
+        if lookup is None or lookup.refused:
+            raise CaptureError(unit.lookup if lookup is None else lookup.outcome)
+        if call is None:
+            try:
+                unit.trace(general.gm, general.fakes())
+            except Exception as e:
+                if _lies_in_the_graph(e):
+                    lookup.refuse(str(e), None, options)
+                raise
+            call = unit.finish(general.gm, lookup, len(general.examples))
+    if call is None:
+        raise CaptureError("AOTAutograd's wrapper is needed")
+    return functools.partial(call, *general.hints)
 
 
 class _Unit:
-    """One compile: the callbacks that AOTAutograd calls, in turn, for one of Dynamo's graphs."""
+    """One compile: the callbacks that AOTAutograd calls, in turn, for one of Dynamo's graphs, or for what has been made
+    of it (`general`)."""
 
-    def __init__(self, options: Options, entry: EntryState) -> None:
+    def __init__(self, options: Options, entry: EntryState, general: General | None = None) -> None:
         self._options = options
         self._entry = entry
+        self._general = general
         self._in_autocast = torch._C._is_any_autocast_enabled()
         self._done: tuple[Capture, session.Compiled] | None = None
         self._metadata: Any = None
-        self._lookup = ""  # what it gave
+        self.lookup = ""  # what it gave
 
     def look_up(self, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> tuple[Lookup | None, Any]:
         """What later processes will ask for, if the graph has a key; and what runs in its place, if it is known."""
         try:
-            lookup = Lookup(gm, example_inputs, self._entry, self._request())
+            lookup = Lookup(gm, example_inputs, self._entry, self._request(), self._general is not None)
         except CaptureError as e:
-            self._lookup = f"no key: {e}"
+            self.lookup = f"no key: {e}"
             log.info("no look-up, the graph is traced: %s", e)
             return None, None
         found = lookup.find(self._options)
-        self._lookup = lookup.outcome
+        self.lookup = lookup.outcome
+        if self._general is not None and found is None:
+            self.note("with symbols for its sizes")
         return lookup, found
 
-    def finish(
-        self, gm: fx.GraphModule, compiled: Callable[..., Any], lookup: Lookup | None, num_inputs: int
-    ) -> Callable[..., Any]:
-        """What runs, once AOTAutograd is through: what a later process, which hits, will run as well. `compiled`,
-        AOTAutograd's own wrapper, where that is refused."""
+    def note(self, text: str) -> None:
+        """Adds to what the look-up gave."""
+        self.lookup = f"{self.lookup}; {text}"
+
+    def trace(self, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        """Runs AOTAutograd, which compiles. What runs then, if `finish` has nothing better."""
+        from torch._dynamo.backends.common import aot_autograd
+
+        # Nothing is donated, so that retain_graph=True works as in eager mode.
+        with torch._functorch.config.patch(donated_buffer=False):
+            compiled: Callable[..., Any] = aot_autograd(
+                fw_compiler=self.take,
+                bw_compiler=self.take,
+                inference_compiler=self.compile_inference,
+                partition_fn=self.compile_joint,
+                decompositions={},
+                keep_inference_input_mutations=True,
+            )(gm, example_inputs)
+        return compiled
+
+    def finish(self, gm: fx.GraphModule, lookup: Lookup | None, num_inputs: int) -> Callable[..., Any] | None:
+        """What runs, once AOTAutograd is through: what a later process, which hits, will run as well. None: only
+        AOTAutograd's own wrapper will do."""
         if self._done is None:  # AOTAutograd had nothing to compile
-            return compiled
+            return None
         capture, done = self._done
         training = len(done.functions) == 2
         try:
@@ -101,10 +148,10 @@ class _Unit:
             log.info("AOTAutograd is needed: %s", e)
             if lookup is not None:
                 lookup.refuse(str(e), done, self._options)
-            return compiled
+            return None
         if lookup is not None:
             lookup.put(spec, done, self._options)
-        call = wrapper.build(spec, gm.forward, *done.functions)
+        call = wrapper.build(spec, gm.forward, *done.functions, fixed_sizes=self._general is not None)
         return _fakes_first(call, gm.forward) if _is_first_call_fake() else call
 
     def compile_joint(
@@ -143,12 +190,14 @@ class _Unit:
         return self._metadata
 
     def _compile(self, capture: Capture, static_inputs: Sequence[int]) -> session.Compiled:
+        if self._general is not None:
+            self._general.check()
         name_inputs(capture, self._entry)
         request = self._request()
         request.graph.CopyFrom(capture.graph)
         request.debug.CopyFrom(capture.debug)
         request.guards.CopyFrom(guard_spec(capture, self._entry, static_inputs))
-        compiled = session.compile_graph(request, self._options, self._lookup)
+        compiled = session.compile_graph(request, self._options, self.lookup)
         self._done = (capture, compiled)
         return compiled
 
@@ -197,6 +246,13 @@ def _refuse_unsupported_modes(gm: fx.GraphModule) -> None:
     for node in gm.graph.nodes:
         if node.target is torch.ops.higher_order.invoke_subgraph:  # its subgraphs would be shipped one by one
             raise CaptureError(f"{node.name}: higher-order operator invoke_subgraph is not supported")
+
+
+def _lies_in_the_graph(e: Exception) -> bool:
+    """Whether every process would fail as this one did."""
+    if isinstance(e, ServerError):
+        return e.code in ("INVALID_ARGUMENT", "UNIMPLEMENTED")
+    return isinstance(e, Refused | CaptureError) or not (isinstance(e, KilnError) or _is_dynamos_own(e))
 
 
 def _is_dynamos_own(e: Exception) -> bool:

@@ -206,11 +206,21 @@ def predicates_of(guards: Sequence[Any], inputs: Sequence[torch.SymInt], shape_e
 def install(variant: call_spec_pb2.Variant, inputs: Sequence[Any]) -> bool:
     """Evaluates the variant's predicates on the SymInt inputs, which makes torch guard on them as it did where the
     variant comes from. False if one does not hold."""
-    values: list[Any] = []
-    for expr in variant.syms.exprs if variant.predicates else ():
-        args = [values[i] for i in expr.args]
-        values.append(inputs[expr.value] if expr.op == graph_pb2.SymExpr.SYMBOL else _EXPRS[expr.op](expr, args))
+    values = evaluate(variant.syms, inputs) if variant.predicates else []
     return all(bool(_RELATIONS[p.op](values[p.lhs], values[p.rhs])) for p in variant.predicates)
+
+
+def evaluate(syms: graph_pb2.SymTable, symbols: Sequence[Any]) -> list[Any]:
+    """The table's expressions with `symbols`, which may be whatever has Python's arithmetic, for its symbols. KilnError
+    where a number does not fit in 64 bits."""
+    values: list[Any] = []
+    for expr in syms.exprs:
+        args = [values[i] for i in expr.args]
+        value = symbols[expr.value] if expr.op == graph_pb2.SymExpr.SYMBOL else _EXPRS[expr.op](expr, args)
+        if type(value) is int and not -(1 << 63) <= value < 1 << 63:
+            raise KilnError(f"a size expression is {value}, which does not fit in 64 bits")
+        values.append(value)
+    return values
 
 
 def _sum(_expr: graph_pb2.SymExpr, args: list[Any]) -> Any:

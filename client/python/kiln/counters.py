@@ -15,7 +15,7 @@ class CompiledGraph:
     key: str  # hex
     outcome: str  # "hit", "compiled" or "joined"
     traced: bool  # by AOTAutograd, for want of an entry for Dynamo's graph
-    lookup: str  # "hit", or why there was none
+    lookup: str  # "hit", "hit, as one size of several", or why there was none
     artifact: str  # SHA-256 of the artifact, hex
     shared_object: str  # likewise; empty where there are no kernels
     server_seconds: float

@@ -19,10 +19,12 @@ from kiln.counters import counters
 from kiln.errors import CaptureError, KilnError, KilnWarning, ServerError
 from kiln.guards import EntryState, torch_guard_spec
 from kiln.options import Options
-from kiln.proto import call_spec_pb2, compile_pb2
+from kiln.proto import call_spec_pb2, compile_pb2, generalization_pb2
 from kiln.torch_graph import capture_torch
 
 log = logging.getLogger("kiln.lookup")
+
+_MISS = "not in the cache"
 
 # The server cannot be asked at all: a compile would fail likewise.
 _GONE = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"})
@@ -34,9 +36,17 @@ class Lookup:
     """One of Dynamo's graphs, as the server knows it. Made before AOTAutograd runs."""
 
     def __init__(
-        self, gm: fx.GraphModule, example_inputs: Sequence[Any], entry: EntryState, request: compile_pb2.CompileRequest
+        self,
+        gm: fx.GraphModule,
+        example_inputs: Sequence[Any],
+        entry: EntryState,
+        request: compile_pb2.CompileRequest,
+        general: bool = False,
     ) -> None:
-        """`request` has the options; its graph and guards are filled in. CaptureError where the graph has no key."""
+        """`request` has the options; its graph and guards are filled in. CaptureError where the graph has no key.
+
+        `general`: the graph has symbols that Dynamo's has not (kiln.generalize).
+        """
         start = time.monotonic()
         if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
             raise CaptureError("saved-tensor hooks are active")
@@ -45,6 +55,7 @@ class Lookup:
         request.graph.CopyFrom(capture_torch(gm))
         request.guards.CopyFrom(torch_guard_spec(gm, example_inputs, entry))
         self.request = request
+        self._general = general
         self._eager = gm.forward
         self._num_inputs = len(example_inputs)
         self._sizes = [value for value in example_inputs if not isinstance(value, torch.Tensor)]
@@ -54,7 +65,7 @@ class Lookup:
         self._alias_guards_before = len(_alias_guards())
         self._seconds = time.monotonic() - start
         self._start_seconds = 0.0
-        self._refused = False
+        self.refused = False  # an entry says that AOTAutograd is needed
         self._audited: session.Found | None = None  # a hit that is traced all the same
         self.outcome = ""  # of find: session.HIT, or why it found nothing
 
@@ -71,7 +82,8 @@ class Lookup:
             self.outcome = "not asked: a recording holds what a hit leaves out"
             return None
         try:
-            found = session.lookup(digest, self._hints, options)
+            hit = session.GENERAL_HIT if self._general else session.HIT
+            found = session.lookup(digest, self._hints, options, hit)
             call, self.outcome = self._judge(found)
             if call is not None and _dice.random() < options.audit:
                 self._audited, self.outcome = found, "audited"
@@ -86,9 +98,9 @@ class Lookup:
     def _judge(self, found: session.Found | None) -> tuple[Callable[..., Any] | None, str]:
         """What runs, and what the look-up has come to."""
         if found is None:
-            return None, "not in the cache"
+            return None, _MISS
         if found.compiled is None:
-            self._refused = True
+            self.refused = True
             return None, f"AOTAutograd is needed: {found.variant.refused}"
         if not install(found.variant, self._sizes):
             return None, "not in the cache for these sizes"
@@ -98,12 +110,22 @@ class Lookup:
         if variant.spec.num_inputs != self._num_inputs:
             raise KilnError(f"the entry is for {variant.spec.num_inputs} inputs, the graph has {self._num_inputs}")
         start = time.monotonic()
-        call = wrapper.build(variant.spec, self._eager, *compiled.functions)
+        call = wrapper.build(variant.spec, self._eager, *compiled.functions, fixed_sizes=self._general)
         if compiled.graph is not None:
             compiled.graph.parts.update(
                 start=self._start_seconds, capture=self._seconds, wrapper=time.monotonic() - start
             )
         return call
+
+    def generalization(self, options: Options) -> generalization_pb2.Generalization | None:
+        """After `find` has found nothing: what the graph has in common with others, of other sizes."""
+        if not options.generalize or self.outcome != _MISS or self._hints or session.watching():
+            return None
+        try:
+            return session.find_generalization(self.request, options)
+        except KilnError as e:
+            log.warning("the graph is traced for its sizes alone: %s", e)
+            return None
 
     def put(self, spec: call_spec_pb2.CallSpec, compiled: session.Compiled, options: Options) -> None:
         """Lets later processes hit. Raises nothing: it says so in the log where that does not work out."""
@@ -140,12 +162,12 @@ class Lookup:
                 stacklevel=2,
             )
 
-    def refuse(self, reason: str, compiled: session.Compiled, options: Options) -> None:
-        """Lets later processes go to AOTAutograd without a try of this."""
-        if not self._refused:
+    def refuse(self, reason: str, compiled: session.Compiled | None, options: Options) -> None:
+        """Lets later processes go to AOTAutograd without a try of this. `compiled`: what this process has compiled."""
+        if not self.refused:
             self._put(call_spec_pb2.Variant(version=VERSION, refused=reason), compiled, options)
 
-    def _put(self, variant: call_spec_pb2.Variant, compiled: session.Compiled, options: Options) -> None:
+    def _put(self, variant: call_spec_pb2.Variant, compiled: session.Compiled | None, options: Options) -> None:
         request = compile_pb2.PutCallSpecRequest(request=self.request, variant=variant)
         request.request.job.job = options.job
         try:

@@ -11,6 +11,7 @@
 | recycle_outputs | KILN_RECYCLE_OUTPUTS | bool                          | True                                      |
 | recycle_bytes | KILN_RECYCLE_BYTES | bytes                           | 8 GiB                                     |
 | audit       | KILN_AUDIT     | share of hits traced all the same | 0                                         |
+| generalize  | KILN_GENERALIZE | bool                             | True                                      |
 | record      | KILN_RECORD    | a file that requests are added to | none                                      |
 | job         | KILN_JOB       | a name for the server's statistics | the program's name                        |
 
@@ -18,6 +19,8 @@ An option wins over the environment.
 
 `audit`: a hit rests on the word of the client that made the entry. A sampled one is traced by AOTAutograd all the same,
 and the entry compared with what that makes; what was traced runs. See audits and audit_failures in kiln.counters().
+`generalize`: a graph without symbolic sizes that the server has at two other sizes is compiled once more, with symbols
+for the sizes that vary; later processes run that at whatever size they have (kiln.generalize). Off: one compile a size.
 
 `recycle_outputs`: large CPU outputs and saved values are made over memory that nobody uses any more, which spares the
 page faults of fresh memory; they are ordinary tensors. Memory of up to `recycle_bytes` takes part, in use or not. What
@@ -55,6 +58,7 @@ class Options:
     recycle_outputs: bool = True
     recycle_bytes: int = 8 << 30
     audit: float = 0.0
+    generalize: bool = True
     record: str | None = None
     job: str = ""
 
@@ -163,6 +167,7 @@ _CHECKS = {
     "recycle_outputs": _bool,
     "recycle_bytes": _bytes,
     "audit": _share,
+    "generalize": _bool,
     "record": _string,
     "job": _string,
 }

@@ -25,7 +25,7 @@ from kiln.local import local_address
 from kiln.logs import Progress
 from kiln.opaque import BoxedFunction
 from kiln.options import Options
-from kiln.proto import artifact_pb2, call_spec_pb2, compile_pb2
+from kiln.proto import artifact_pb2, call_spec_pb2, compile_pb2, generalization_pb2
 
 log = logging.getLogger("kiln.session")
 
@@ -38,6 +38,7 @@ PROBE_SECONDS = 5.0
 PAUSE_SECONDS = 30.0
 
 HIT = "hit"  # by Dynamo's own graph
+GENERAL_HIT = "hit, as one size of several"  # by that graph with symbols for its sizes (kiln.generalize)
 
 _OUTCOMES = {compile_pb2.Done.HIT: "hit", compile_pb2.Done.COMPILED: "compiled", compile_pb2.Done.JOINED: "joined"}
 
@@ -113,8 +114,11 @@ def compile_graph(request: compile_pb2.CompileRequest, options: Options, lookup:
     return dataclasses.replace(compiled, request=digest)
 
 
-def lookup(digest: bytes, hints: Sequence[int], options: Options) -> Found | None:
-    """Asks for the graph whose request has this SHA-256, and loads its code. None: there is none. KilnError."""
+def lookup(digest: bytes, hints: Sequence[int], options: Options, outcome: str = HIT) -> Found | None:
+    """Asks for the graph whose request has this SHA-256, and loads its code. None: there is none. KilnError.
+
+    `outcome` is what a hit counts as: HIT or GENERAL_HIT.
+    """
     start = time.monotonic()
     request = compile_pb2.LookupRequest(
         protocol_version=PROTOCOL_VERSION, request_digest=digest, hints=hints, job=_new_request(options)
@@ -123,15 +127,26 @@ def lookup(digest: bytes, hints: Sequence[int], options: Options) -> Found | Non
     reply = _ask(options, lambda server: server.lookup(data, deadline))
     if not reply.HasField("variant"):
         return None
-    return Found(reply.variant, _load(reply.done, options, start, HIT) if reply.hit else None)
+    return Found(reply.variant, _load(reply.done, options, start, outcome) if reply.hit else None)
 
 
-def put_call_spec(request: compile_pb2.PutCallSpecRequest, compiled: Compiled, options: Options) -> None:
+def find_generalization(
+    request: compile_pb2.CompileRequest, options: Options
+) -> generalization_pb2.Generalization | None:
+    """Asks what this graph, which a look-up by digest has missed, has in common with others of other sizes. None:
+    nothing that the server knows of. KilnError."""
+    lookup = compile_pb2.LookupRequest(protocol_version=PROTOCOL_VERSION, request=request, job=_new_request(options))
+    data, deadline = lookup.SerializeToString(), time.monotonic() + options.timeout
+    reply = _ask(options, lambda server: server.lookup(data, deadline))
+    return reply.generalization if reply.HasField("generalization") else None
+
+
+def put_call_spec(request: compile_pb2.PutCallSpecRequest, compiled: Compiled | None, options: Options) -> None:
     """`request` lacks the compiled code's key, if it is about any. KilnError."""
     request.protocol_version = PROTOCOL_VERSION
-    request.action = compiled.request
+    request.action = compiled.request if compiled is not None else b""
     _record(options, compile_pb2.Recorded(call_spec=request))
-    request.action = compiled.key
+    request.action = compiled.key if compiled is not None else b""
     data, deadline = request.SerializeToString(), time.monotonic() + options.timeout
     _ask(options, lambda server: server.put_call_spec(data, deadline))
 
@@ -314,7 +329,7 @@ def _describe(
     return CompiledGraph(
         key=done.key.hex(),
         outcome=_OUTCOMES.get(done.outcome, "compiled"),
-        traced=lookup != HIT,
+        traced=lookup not in (HIT, GENERAL_HIT),
         lookup=lookup,
         artifact=hashlib.sha256(done.artifact).hexdigest(),
         shared_object=hashlib.sha256(done.shared_object).hexdigest() if done.shared_object else "",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import operator
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -138,6 +139,26 @@ class _Writer:
                 self._encode(out.dict.items.add(), item)
         else:
             _encode_plain(out, arg)
+
+
+def map_integers(arg: Any, f: Callable[[int], Any]) -> Any:
+    """`arg` with f(i) for each integer i within it, in the order in which they are written."""
+    kind = type(arg)
+    if kind is int:
+        return f(arg)
+    if kind in _SEQUENCES:
+        items = [map_integers(item, f) for item in arg]
+        return tuple(items) if _SEQUENCES[kind] == "tuple" else items
+    if kind is slice:
+        return slice(*[map_integers(item, f) for item in (arg.start, arg.stop, arg.step)])
+    if isinstance(arg, dict):
+        result = {}
+        for key, item in arg.items():
+            if map_integers(key, f) != key:
+                raise CaptureError("a key of a dictionary would change")
+            result[key] = map_integers(item, f)
+        return result
+    return arg
 
 
 _SEQUENCES = {

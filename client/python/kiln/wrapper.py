@@ -40,13 +40,17 @@ def build(
     eager: Callable[..., Any],
     forward: BoxedFunction,
     backward: BoxedFunction | None = None,
+    *,
+    fixed_sizes: bool = False,
 ) -> Callable[..., Any]:
     """A function of Dynamo's inputs that returns a list of its outputs.
+
+    With `fixed_sizes` the caller's sizes are no symbols to Dynamo: outputs don't tell later graphs that theirs are.
 
     `spec` fits the functions (compiler/artifact/call_spec.h). `eager` runs in their place in a call whose inputs share
     memory that is written to: torch does not guard on that. KilnError where this torch has no such view as it names.
     """
-    return _Builder(spec, eager, forward, backward).build()
+    return _Builder(spec, eager, forward, backward, fixed_sizes).build()
 
 
 class _BoxedGradients(type(torch.autograd.Function)):  # type: ignore[misc]
@@ -105,6 +109,7 @@ class _Builder:
         eager: Callable[..., Any],
         forward: BoxedFunction,
         backward: BoxedFunction | None,
+        fixed_sizes: bool,
     ) -> None:
         # Not before Dynamo is loaded, whose own imports would go in a circle.
         from torch._functorch._aot_autograd.functional_utils import gen_alias_from_base
@@ -112,6 +117,7 @@ class _Builder:
 
         self.spec = spec
         self.eager = eager
+        self.fixed_sizes = fixed_sizes
         self.mutations = len(spec.mutations)
         self.outputs = len(spec.outputs)
         self.returned = self.mutations + self.outputs + spec.num_bases
@@ -332,7 +338,7 @@ class _Builder:
         elif self.returned != self.outputs:
             self._emit(1, f"r = r[{self.mutations}:{self.mutations + self.outputs}]")
         for i, output in enumerate(spec.outputs):
-            if output.dynamic_dims:
+            if output.dynamic_dims and not self.fixed_sizes:
                 self._emit(1, f"mark_dynamic(r[{i}], {set(output.dynamic_dims)})")
 
     def _aliased(self, i: int) -> str:

@@ -24,6 +24,12 @@ def test_recycling() -> None:
     assert (o.recycle_outputs, o.recycle_bytes) == (False, 1 << 20)
 
 
+def test_generalizing() -> None:
+    assert Options.resolve(environ={}).generalize
+    assert not Options.resolve(environ={"KILN_GENERALIZE": "0"}).generalize
+    assert not Options.resolve(None, {"generalize": False}, {}).generalize
+
+
 def test_options_win_over_the_environment() -> None:
     environ = {"KILN_SERVER": "unix:/a", "KILN_STRICT": "1", "KILN_TIMEOUT": "5", "KILN_JOB": "x", "KILN_RECORD": "f"}
     environ["KILN_MEMORY_BUDGET"] = "0"
