@@ -24,8 +24,7 @@ class Request {
   Request& In(const std::vector<int64_t>& sizes, std::vector<int64_t> strides = {}, int64_t offset = 0) {
     if (strides.empty()) {
       strides.resize(sizes.size());
-      int64_t product = 1;
-      for (size_t d = sizes.size(); d-- > 0; product *= sizes[d]) strides[d] = product;
+      for (size_t d = sizes.size(); d-- > 0;) strides[d] = d + 1 == sizes.size() ? 1 : strides[d + 1] * sizes[d + 1];
     }
     v1::GuardSpec* guards = request_.mutable_guards();
     v1::TensorType* type = guards->add_types();

@@ -29,6 +29,8 @@ def test_values_and_counters(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) ->
         "launches": 1,
         "external_calls": {},
         "fallbacks": [],
+        "audits": 0,
+        "audit_failures": [],
     }
     torch._dynamo.reset()
     assert f(x).tolist() == [0, 0.5, 2]
