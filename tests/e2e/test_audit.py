@@ -55,3 +55,19 @@ def test_a_wrong_entry_is_replaced(monkeypatch: pytest.MonkeyPatch, daemon: Daem
     monkeypatch.delenv("KILN_AUDIT")
     step()
     assert kiln.graphs()[-1].lookup == "hit"
+
+
+def test_an_entry_where_there_may_be_none(monkeypatch: pytest.MonkeyPatch, daemon: Daemon) -> None:
+    monkeypatch.setenv("KILN_SERVER", daemon.address)
+    step()
+
+    def refuse(_traced: call_spec.Traced, _num_inputs: int) -> Any:
+        raise call_spec.Refused("a reason")
+
+    monkeypatch.setenv("KILN_AUDIT", "1")
+    with monkeypatch.context() as patch, pytest.warns(kiln.KilnWarning, match="a call where AOTAutograd is needed"):
+        patch.setattr(importlib.import_module("kiln.backend"), "derive", refuse)
+        step()
+    assert (kiln.counters()["audits"], len(kiln.counters()["audit_failures"])) == (1, 1)
+    step()
+    assert kiln.graphs()[-1].lookup == "AOTAutograd is needed: a reason"

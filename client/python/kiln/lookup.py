@@ -138,19 +138,20 @@ class Lookup:
             self.refuse(str(e), compiled, options)
             return
         variant.spec.CopyFrom(spec)
-        self._audit(variant, compiled)
         self._put(variant, compiled, options)
 
-    def _audit(self, traced: call_spec_pb2.Variant, compiled: session.Compiled) -> None:
+    def _audit(self, traced: call_spec_pb2.Variant, compiled: session.Compiled | None) -> None:
         """Compares the entry that was hit with what AOTAutograd and the server have made of the same graph."""
         if self._audited is None or self._audited.compiled is None:
             return
         entry, wrong = self._audited.variant, []
-        if entry.spec != traced.spec:
+        if traced.refused:
+            wrong.append("a call where AOTAutograd is needed")
+        elif entry.spec != traced.spec:
             wrong.append("another call")
         if (entry.syms, list(entry.predicates)) != (traced.syms, list(traced.predicates)):
             wrong.append("other predicates")
-        if self._audited.compiled.key != compiled.key:
+        if compiled is None or self._audited.compiled.key != compiled.key:
             wrong.append("other code")
         failure = f"the entry of request {entry.request.sha256.hex()} has {', '.join(wrong)}" if wrong else ""
         counters.add_audit(failure)
@@ -168,6 +169,7 @@ class Lookup:
             self._put(call_spec_pb2.Variant(version=VERSION, refused=reason), compiled, options)
 
     def _put(self, variant: call_spec_pb2.Variant, compiled: session.Compiled | None, options: Options) -> None:
+        self._audit(variant, compiled)
         request = compile_pb2.PutCallSpecRequest(request=self.request, variant=variant)
         request.request.job.job = options.job
         try:
