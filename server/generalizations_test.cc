@@ -5,6 +5,7 @@
 #include "cache/error_store.h"
 #include "cache/fake_clock.h"
 #include "cache/memory_store.h"
+#include "server/testing/test_client.h"
 
 namespace kiln {
 namespace {
@@ -12,18 +13,8 @@ namespace {
 // A vector of `size`, and one integer.
 v1::CompileRequest Request(int64_t size, int64_t literal = 7) {
   v1::CompileRequest request;
-  request.mutable_graph()->set_level(v1::Graph::TORCH);
   request.mutable_graph()->add_nodes()->add_args()->set_i(literal);
-  v1::GuardSpec* guards = request.mutable_guards();
-  for (const int64_t value : {int64_t{0}, int64_t{1}, size}) {
-    v1::SymExpr* expr = guards->mutable_syms()->add_exprs();
-    expr->set_op(v1::SymExpr::CONST);
-    expr->set_value(value);
-  }
-  v1::TensorType* type = guards->add_types();
-  type->add_sizes(2);
-  type->add_strides(1);
-  guards->add_inputs()->set_kind(v1::GuardSpec::InputGuard::TENSOR);
+  AddVectorInput(size, &request);
   return request;
 }
 

@@ -14,17 +14,7 @@ class GeneralizeE2e : public DaemonTest {
   // One input of `size` rows; the fakes' code takes and gives nothing, and so does the graph.
   static v1::CompileRequest Sized(int64_t size) {
     v1::CompileRequest request = TestRequest({"torch.relu"});
-    request.mutable_graph()->set_level(v1::Graph::TORCH);
-    v1::GuardSpec* guards = request.mutable_guards();
-    for (const int64_t value : {int64_t{0}, int64_t{1}, size}) {
-      v1::SymExpr* expr = guards->mutable_syms()->add_exprs();
-      expr->set_op(v1::SymExpr::CONST);
-      expr->set_value(value);
-    }
-    v1::TensorType* type = guards->add_types();
-    type->add_sizes(2);
-    type->add_strides(1);
-    guards->add_inputs()->set_kind(v1::GuardSpec::InputGuard::TENSOR);
+    AddVectorInput(size, &request);
     return request;
   }
 

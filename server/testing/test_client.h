@@ -20,6 +20,9 @@ inline constexpr absl::Duration kTestPatience = absl::Seconds(60);
 // A well-formed request whose graph has these ops (fake_jobs.h).
 v1::CompileRequest TestRequest(const std::vector<std::string>& ops, const std::string& job = "test");
 
+// Makes it one of level TORCH with one input, a vector of `size`. It has no inputs before.
+void AddVectorInput(int64_t size, v1::CompileRequest* request);
+
 struct CompileAnswer {
   grpc::Status status;
   std::vector<v1::CompileEvent> events;
