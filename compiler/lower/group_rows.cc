@@ -161,7 +161,9 @@ void GroupLowering::PrefetchNextRow(uint32_t phase) {
   const auto costly = [&](const GroupNode& at) { return at.phase == phase && costly_.contains(at.node); };
   if (std::none_of(group_.nodes.begin(), group_.nodes.end(), costly)) return;
   const std::optional<int64_t> length = syms_.AsConst(NumPoints(group_.reduced));
-  const int row = schedule_.dims[NumOuter() - 1].back();
+  const std::vector<int>& rows = schedule_.dims[NumOuter() - 1];
+  if (rows.empty()) return;  // there is one, along which sinks would go
+  const int row = rows.back();
   const std::optional<Var> axis = syms_.AsVar(probe_->axes[static_cast<size_t>(row)]);
   if (!length || !axis || RowTraffic(*length) > kMaxNextRowBytes) return;
   std::vector<MemoryAccess> seen;

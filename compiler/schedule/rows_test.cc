@@ -175,6 +175,20 @@ return %3, %4
   EXPECT_EQ(run.output_writes, (std::vector<uint64_t>{1, 1}));
 }
 
+// The sinks' loop runs over no dim at all.
+TEST(Rows, CrossEntropyOfOneRow) {
+  const GraphRun run = RunFused(R"(graph inference
+%0 = input f32[1, 96]
+%1 = input i64[1]
+%2 = aten._log_softmax.default(%0, 1, false) : f32[1, 96]
+%3, %4 = aten.nll_loss_forward.default(%2, %1, none, 1, -100) : f32[], f32[]
+return %3, %4
+)");
+  ASSERT_EQ(run.kernels.size(), 1u);
+  EXPECT_EQ(run.input_reads[0], 96 + 1u);
+  EXPECT_EQ(run.output_writes, (std::vector<uint64_t>{1, 1}));
+}
+
 // The second row's operand is named after the first one's exponentials, but it reads none of them.
 TEST(Rows, OperandsThatAreCoveredAreNotRead) {
   const GraphRun run = RunFused(R"(graph inference
