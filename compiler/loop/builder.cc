@@ -200,16 +200,23 @@ Stmt Builder::Close() {
   return std::move(frame.stmt);
 }
 
-Axis Builder::NewAxis(AxisKind kind, Sym extent, uint32_t width, Sym grain) {
-  Check(width >= 1 && width <= kMaxVectorWidth && (width & (width - 1)) == 0, "an axis is ", width, " lanes wide");
-  Check(kind == AxisKind::kVector || width == 1, "only a vector axis has lanes");
+Axis Builder::NewAxis(AxisKind kind, Sym extent, uint32_t width, Sym grain, uint32_t lanes) {
+  const uint32_t widest = kind == AxisKind::kThread ? kMaxThreads * lanes : kMaxVectorWidth;
+  Check(width >= 1 && width <= widest && (width & (width - 1)) == 0, "an axis is ", width, " lanes wide");
+  Check(kind == AxisKind::kVector || kind == AxisKind::kThread || width == 1, "only a vector axis has lanes");
   Check(frames_.size() <= kMaxNesting, "the nest is more than ", kMaxNesting, " deep");
-  return {
-      .id = kernel_.first_axis + kernel_.num_axes++, .extent = extent, .kind = kind, .width = width, .grain = grain};
+  return {.id = kernel_.first_axis + kernel_.num_axes++,
+          .extent = extent,
+          .kind = kind,
+          .width = width,
+          .lanes = lanes,
+          .grain = grain};
 }
 
-Sym Builder::BeginFor(AxisKind kind, Sym extent, uint32_t width, Sym grain) {
-  Axis axis = NewAxis(kind, extent, width, grain);
+void Builder::Barrier() { block().push_back({loop::Barrier(), origin_}); }
+
+Sym Builder::BeginFor(AxisKind kind, Sym extent, uint32_t width, Sym grain, uint32_t lanes) {
+  Axis axis = NewAxis(kind, extent, width, grain, lanes);
   Open({For{.axis = axis, .body = {}}, origin_});
   return syms().Axis(axis.id, extent);
 }
@@ -223,12 +230,12 @@ void Builder::EndFor() {
 }
 
 Sym Builder::BeginReduce(AxisKind kind, Sym extent, uint32_t width, uint32_t accumulators,
-                         std::span<const ValueId> init) {
+                         std::span<const ValueId> init, uint32_t lanes) {
   Check(!init.empty(), "a reduction of nothing");
   Check(accumulators >= 1 && accumulators <= kMaxAccumulators, "a reduction with ", accumulators, " accumulators");
-  Check(kind == AxisKind::kSerial || kind == AxisKind::kVector, "a reduction runs over a serial or vector axis");
+  Check(kind != AxisKind::kParallel, "no reduction runs over a parallel axis");
   Reduce reduce;
-  reduce.axis = NewAxis(kind, extent, width, {});
+  reduce.axis = NewAxis(kind, extent, width, {}, lanes);
   reduce.accumulators = accumulators;
   for (ValueId value : init) {
     Check(KnownType(value).has_value(), "init v", value, " is not defined");

@@ -55,10 +55,12 @@ class Builder {
   void Prefetch(BufferId buffer, Sym index);
 
   // Statements with bodies: Begin… makes the following go inside, End closes it.
-  Sym BeginFor(AxisKind kind, Sym extent, uint32_t width = 1, Sym grain = {});
+  Sym BeginFor(AxisKind kind, Sym extent, uint32_t width = 1, Sym grain = {}, uint32_t lanes = 1);
   void EndFor();
   // init: one value a tuple element. Returns the axis. Between Begin and End everything goes into the body.
-  Sym BeginReduce(AxisKind kind, Sym extent, uint32_t width, uint32_t accumulators, std::span<const ValueId> init);
+  Sym BeginReduce(AxisKind kind, Sym extent, uint32_t width, uint32_t accumulators, std::span<const ValueId> init,
+                  uint32_t lanes = 1);
+  void Barrier();
   // combine(builder, a, b) writes the fold of two tuples.
   using Combine = std::function<std::vector<ValueId>(Builder&, std::span<const ValueId> a, std::span<const ValueId> b)>;
   std::vector<ValueId> EndReduce(std::span<const ValueId> yields, const Combine& combine);
@@ -93,7 +95,7 @@ class Builder {
   Block& block();
   void Open(Stmt stmt);
   Stmt Close();
-  Axis NewAxis(AxisKind kind, Sym extent, uint32_t width, Sym grain);
+  Axis NewAxis(AxisKind kind, Sym extent, uint32_t width, Sym grain, uint32_t lanes);
   void Fail(const absl::Status& status);
   template <typename... Parts>
   bool Check(bool condition, const Parts&... parts);

@@ -26,6 +26,13 @@ struct Node {
   std::vector<Node> body, combine;
 };
 
+// Who accessed an element last, of the threads of all blocks, and between which barriers of the block.
+struct Access {
+  static constexpr int64_t kNobody = -1, kSeveral = -2;
+  int64_t writer = kNobody, reader = kNobody;
+  int64_t written_at = -1, read_at = -1;
+};
+
 struct Memory {
   uint8_t* data = nullptr;
   int64_t size = 0;  // elements that may be addressed
@@ -33,6 +40,7 @@ struct Memory {
   DType dtype = DType::kFloat32;
   uint64_t reads = 0, writes = 0;
   std::vector<uint8_t> scratch;
+  std::vector<Access> accesses;  // by element; kernels with threads only
 };
 
 class Machine {
@@ -93,6 +101,7 @@ class Machine {
         node.index = CompileSym(store->index);
       } else if (const Axis* axis = AxisOf(block[i])) {
         node.index = CompileSym(axis->extent);
+        has_threads_ = has_threads_ || axis->kind == AxisKind::kThread;
       }
       if (const For* loop = std::get_if<For>(&block[i].node)) node.body = Compile(loop->body);
       if (const Reduce* reduce = std::get_if<Reduce>(&block[i].node)) CompileReduce(*reduce, node);
@@ -126,7 +135,7 @@ class Machine {
     size_t next = 0;
     for (size_t i = 0; i < kernel_.buffers.size(); ++i) {
       const Buffer& buffer = kernel_.buffers[i];
-      Memory memory{.element = ByteSize(buffer.dtype), .dtype = buffer.dtype, .scratch = {}};
+      Memory memory{.element = ByteSize(buffer.dtype), .dtype = buffer.dtype, .scratch = {}, .accesses = {}};
       if (!CompileSym(buffer.size).Eval(variables_, memory.size)) {
         return absl::InvalidArgumentError(absl::StrCat("size of buffer b", i, " overflows"));
       }
@@ -159,8 +168,15 @@ class Machine {
       return absl::InvalidArgumentError(
           absl::StrCat("range [", options_.begin, ", ", end, ") of a parallel axis of ", *extent));
     }
+    for (Memory& memory : memories_) {
+      if (has_threads_) memory.accesses.resize(std::max<int64_t>(memory.size, 0));
+    }
     for (int64_t i = options_.begin; i < end; ++i) {
-      for (Memory& memory : memories_) std::fill(memory.scratch.begin(), memory.scratch.end(), 0xff);
+      for (Memory& memory : memories_) {
+        std::fill(memory.scratch.begin(), memory.scratch.end(), 0xff);
+        if (!memory.scratch.empty()) std::fill(memory.accesses.begin(), memory.accesses.end(), Access());
+      }
+      block_ = i;
       variables_[AxisSlot(loop.axis.id)] = i;
       KILN_RETURN_IF_ERROR(RunBlock(node.body));
     }
@@ -183,17 +199,56 @@ class Machine {
 
   absl::Status RunStmt(const Prefetch&, Node&) { return absl::OkStatus(); }
 
-  absl::Status RunStmt(const Barrier&, Node&) { return absl::OkStatus(); }
+  absl::Status RunStmt(const Barrier&, Node&) {
+    ++barriers_;
+    return absl::OkStatus();
+  }
+
+  absl::Status RunIteration(const Axis& axis, int64_t i, std::vector<Node>& body) {
+    variables_[AxisSlot(axis.id)] = i;
+    if (axis.kind != AxisKind::kThread) return RunBlock(body);
+    thread_ = i % axis.width / axis.lanes;
+    absl::Status status = RunBlock(body);
+    thread_ = kAllThreads;
+    return status;
+  }
 
   absl::Status RunStmt(const For& loop, Node& node) {
     absl::StatusOr<int64_t> extent = Extent(node);
     if (!extent.ok()) return extent.status();
-    for (int64_t i = 0; i < *extent; ++i) {
-      variables_[AxisSlot(loop.axis.id)] = i;
-      KILN_RETURN_IF_ERROR(RunBlock(node.body));
-    }
+    for (int64_t i = 0; i < *extent; ++i) KILN_RETURN_IF_ERROR(RunIteration(loop.axis, i, node.body));
     return absl::OkStatus();
   }
+
+  // Threads that meet at an element, one of them to store: another block's at any time, or one of the same block
+  // without a barrier in between.
+  absl::Status NoteAccess(BufferId buffer, int64_t index, bool store) {
+    if (!has_threads_) return absl::OkStatus();
+    const int64_t block = block_ * kMaxThreads;
+    // What all threads compute one of them stores.
+    const int64_t thread = block + (thread_ != kAllThreads ? thread_ : 0);
+    Access& access = memories_[buffer].accesses[index];
+    const auto meets = [&](int64_t other, int64_t at) {
+      if (other == Access::kNobody) return false;
+      if (other == Access::kSeveral) return at == barriers_;
+      return other / kMaxThreads != block_ || (at == barriers_ && (other != thread || (!store && IsShared(thread_))));
+    };
+    if (meets(access.writer, access.written_at) || (store && meets(access.reader, access.read_at))) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("threads race for b", buffer, "[", index, "] in block ", block_));
+    }
+    if (store) {
+      access.writer = thread;
+      access.written_at = barriers_;
+      return absl::OkStatus();
+    }
+    const bool again = access.read_at == barriers_ && access.reader != Access::kNobody;
+    const bool several = IsShared(thread_) || (again && access.reader != thread);
+    access.reader = several ? Access::kSeveral : thread;
+    access.read_at = barriers_;
+    return absl::OkStatus();
+  }
+  static bool IsShared(int64_t thread) { return thread == kAllThreads; }
 
   absl::Status RunStmt(const Let& let, Node& node) {
     uint64_t& result = Value(let.result);
@@ -239,14 +294,15 @@ class Machine {
   }
 
   // The element, checked to exist.
-  absl::StatusOr<uint8_t*> Address(BufferId buffer, Node& node, const char* verb) {
+  absl::StatusOr<uint8_t*> Address(BufferId buffer, Node& node, bool store) {
     int64_t index = 0;
     if (!node.index.Eval(variables_, index)) return absl::OutOfRangeError("an index overflows");
     Memory& memory = memories_[buffer];
     if (index < 0 || index >= memory.size) {
-      return absl::OutOfRangeError(
-          absl::StrCat(verb, " b", buffer, "[", index, "], which has ", memory.size, " elements"));
+      return absl::OutOfRangeError(absl::StrCat(store ? "store to" : "load of", " b", buffer, "[", index,
+                                                "], which has ", memory.size, " elements"));
     }
+    KILN_RETURN_IF_ERROR(NoteAccess(buffer, index, store));
     return memory.data + index * memory.element;
   }
 
@@ -255,7 +311,7 @@ class Machine {
       result = Value(let.other);
       return absl::OkStatus();
     }
-    absl::StatusOr<uint8_t*> address = Address(let.buffer, node, "load of");
+    absl::StatusOr<uint8_t*> address = Address(let.buffer, node, /*store=*/false);
     if (!address.ok()) return address.status();
     Memory& memory = memories_[let.buffer];
     ++memory.reads;
@@ -267,7 +323,7 @@ class Machine {
 
   absl::Status RunStmt(const Store& store, Node& node) {
     if (store.mask != kNone && Value(store.mask) == 0) return absl::OkStatus();
-    absl::StatusOr<uint8_t*> address = Address(store.buffer, node, "store to");
+    absl::StatusOr<uint8_t*> address = Address(store.buffer, node, /*store=*/true);
     if (!address.ok()) return address.status();
     Memory& memory = memories_[store.buffer];
     ++memory.writes;
@@ -294,16 +350,28 @@ class Machine {
     for (size_t i = 0; i < accumulators.size(); ++i) accumulators[i] = Value(reduce.init[i % tuple]);
     auto at = [&](size_t lane) { return &accumulators[lane * tuple]; };
     for (int64_t r = 0; r < *extent; ++r) {
-      variables_[AxisSlot(reduce.axis.id)] = r;
-      KILN_RETURN_IF_ERROR(RunBlock(node.body));
+      KILN_RETURN_IF_ERROR(RunIteration(reduce.axis, r, node.body));
       for (size_t k = 0; k < tuple; ++k) yielded[k] = Value(reduce.yields[k]);
       KILN_RETURN_IF_ERROR(Combine(reduce, node, at(r % lanes), yielded.data()));
     }
     for (size_t u = 1; u < reduce.accumulators; ++u) {
       for (size_t j = 0; j < width; ++j) KILN_RETURN_IF_ERROR(Combine(reduce, node, at(j), at(j + u * width)));
     }
-    for (size_t half = width / 2; half >= 1; half /= 2) {
-      for (size_t j = 0; j < half; ++j) KILN_RETURN_IF_ERROR(Combine(reduce, node, at(j), at(j + half)));
+    // `count` tuples, `step` apart, from `first` on.
+    const auto halve = [&](size_t first, size_t count, size_t step) -> absl::Status {
+      for (size_t half = count / 2; half >= 1; half /= 2) {
+        for (size_t j = 0; j < half; ++j)
+          KILN_RETURN_IF_ERROR(Combine(reduce, node, at(first + j * step), at(first + (j + half) * step)));
+      }
+      return absl::OkStatus();
+    };
+    if (reduce.axis.kind == AxisKind::kThread) {
+      const size_t own = reduce.axis.lanes, warp = std::min<size_t>(width, own * kWarp);
+      for (size_t first = 0; first < width; first += own) KILN_RETURN_IF_ERROR(halve(first, own, 1));
+      for (size_t first = 0; first < width; first += warp) KILN_RETURN_IF_ERROR(halve(first, warp / own, own));
+      KILN_RETURN_IF_ERROR(halve(0, width / warp, warp));
+    } else {
+      KILN_RETURN_IF_ERROR(halve(0, width, 1));
     }
     for (size_t k = 0; k < tuple; ++k) Value(reduce.results[k]) = at(0)[k];
     return absl::OkStatus();
@@ -315,6 +383,11 @@ class Machine {
   std::vector<DType> types_;        // likewise
   std::vector<int64_t> variables_;  // see Slot
   std::vector<Memory> memories_;    // by BufferId
+  static constexpr int64_t kAllThreads = -1;
+  bool has_threads_ = false;
+  int64_t block_ = 0;  // the parallel axis
+  int64_t thread_ = kAllThreads;
+  int64_t barriers_ = 0;
   uint64_t operations_ = 0;
   int64_t next_check_ = 0;
   int64_t error_ = 0;

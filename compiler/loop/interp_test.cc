@@ -174,6 +174,91 @@ TEST(Interpret, ReductionOrderIsTheSchedules) {
   EXPECT_EQ(Sum("vector i1 in 0..s0 width 8 accumulators 4", {}), 0);
 }
 
+// The fold is no sum, so that its order shows: combine(a, b) = 2a + b.
+TEST(Interpret, ThreadsFoldTheirLanesThenWarpsThenTheBlock) {
+  Kernel kernel = MustParse(R"(kernel {
+  buffer b0: f64[128] read
+  buffer b1: f64[1] write
+  parallel i0 in 0..1 {
+    v0: f64 = const 0
+    reduce (v1): (f64) over thread i1 in 0..128 width 128 lanes 2 init (v0) {
+      v2: f64 = load b0[i1]
+      yield v2
+    } combine (v3), (v4) {
+      v5: f64 = add v3, v3
+      v6: f64 = add v5, v4
+      yield v6
+    }
+    store b1[0] = v1
+  }
+})");
+  // Lanes 2t and 2t + 1 of thread t; five halvings of a warp; two warps. (The first fold, with init, changes nothing.)
+  const auto weight = [](int i) {
+    const int lane = i % 2, thread = i / 2 % 32, warp = i / 64;
+    int doubled = (lane == 0) + (warp == 0);
+    for (int half = 16, t = thread; half >= 1; half /= 2) {
+      doubled += t < half;
+      t %= half;
+    }
+    return std::ldexp(1.0, doubled);
+  };
+  for (const int i : {0, 1, 2, 33, 63, 64, 127}) {
+    std::vector<double> x(128), y(1);
+    x[i] = 1;
+    const BufferArg args[] = {Arg(x), Arg(y)};
+    ASSERT_TRUE(Interpret(kernel, args, {}).ok());
+    EXPECT_EQ(y[0], weight(i)) << i;
+  }
+}
+
+// Two threads, two lanes each; thread 0 has elements 0 and 1.
+TEST(Interpret, ThreadsMeetOnlyAcrossBarriers) {
+  const auto run = [](const std::string& between, const std::string& index) {
+    Kernel kernel = MustParse(R"(kernel {
+  buffer b0: f32[4] read
+  buffer b1: f32[4] write
+  buffer b2: f32[4] shared readwrite
+  parallel i0 in 0..1 {
+    thread i1 in 0..4 width 4 lanes 2 {
+      v0: f32 = load b0[i1]
+      store b2[i1] = v0
+    }
+)" + between + R"(
+    thread i2 in 0..4 width 4 lanes 2 {
+      v1: f32 = load b2[)" + index +
+                              R"(]
+      store b1[i2] = v1
+    }
+  }
+})");
+    std::vector<float> x = {1, 2, 3, 4}, y(4);
+    const BufferArg args[] = {Arg(x), Arg(y)};
+    const absl::Status status = Interpret(kernel, args, {}).status();
+    return status.ok() ? std::to_string(y[0]).substr(0, 1) + std::to_string(y[3]).substr(0, 1)
+                       : std::string(status.message());
+  };
+  EXPECT_EQ(run("", "i2"), "14");
+  EXPECT_EQ(run("", "i2//2*2 + 1 - i2 % 2"), "23");  // the other lane's
+  EXPECT_EQ(run("", "3 - i2"), "threads race for b2[3] in block 0");
+  EXPECT_EQ(run("barrier", "3 - i2"), "41");
+}
+
+TEST(Interpret, BlocksDoNotMeet) {
+  Kernel kernel = MustParse(R"(kernel {
+  buffer b0: f32[8] readwrite
+  parallel i0 in 0..2 {
+    thread i1 in 0..4 width 4 lanes 1 {
+      v0: f32 = const 1
+      store b0[i0*3 + i1] = v0
+    }
+    barrier
+  }
+})");
+  std::vector<float> x(8);
+  const BufferArg args[] = {Arg(x)};
+  EXPECT_EQ(Interpret(kernel, args, {}).status().message(), "threads race for b0[3] in block 1");
+}
+
 TEST(Interpret, LowPrecisionIsRoundedToEven) {
   Kernel kernel = MustParse(R"(kernel {
   buffer b0: bf16[2] readwrite

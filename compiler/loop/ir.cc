@@ -50,8 +50,6 @@ std::string_view Name(AxisKind kind) {
       return "vector";
     case AxisKind::kParallel:
       return "parallel";
-    case AxisKind::kBlock:
-      return "block";
     case AxisKind::kThread:
       return "thread";
   }

@@ -40,6 +40,9 @@ inline constexpr uint32_t kNone = 0xffffffff;
 // Bounds that the verifier and the parser enforce; walks recurse no deeper than the nest.
 inline constexpr int kMaxNesting = 32;
 inline constexpr uint32_t kMaxVectorWidth = 64;
+inline constexpr uint32_t kMaxThreads = 1024;    // of a block
+inline constexpr uint32_t kMaxThreadLanes = 16;  // of one thread
+inline constexpr uint32_t kWarp = 32;            // threads that exchange values without memory
 inline constexpr uint32_t kMaxAccumulators = 16;
 inline constexpr int64_t kMaxScratchElements = 1 << 16;
 
@@ -90,10 +93,13 @@ struct Prefetch {
 
 enum class AxisKind : uint8_t {
   kSerial,
-  kVector,    // `width` lanes at a time, iterations independent, tail masked; every axis inside is kSerial
-  kParallel,  // the outermost axis, exactly one: split by the host's parallel_for, at least `grain` iterations a thread
-  kBlock,     // CUDA grid (later)
-  kThread,    // CUDA block (later)
+  kVector,  // `width` lanes at a time, iterations independent, tail masked; every axis inside is kSerial
+  // The outermost axis, exactly one. On a CPU split by the host's parallel_for, at least `grain` iterations a thread;
+  // on a GPU each iteration is a block of threads.
+  kParallel,
+  // As kVector, with the lanes spread over the block's threads, `lanes` neighbours each: iteration i is thread
+  // i % width / lanes's. What stands outside of such axes every thread computes, and one stores.
+  kThread,
 };
 
 std::string_view Name(AxisKind kind);  // "serial", "vector" …
@@ -105,7 +111,8 @@ struct Axis {
   AxisId id = 0;
   Sym extent = {};
   AxisKind kind = AxisKind::kSerial;
-  uint32_t width = 1;  // kVector: lanes, a power of two
+  uint32_t width = 1;  // kVector: lanes, a power of two; kThread: threads of the block times lanes of a thread
+  uint32_t lanes = 1;  // kThread: a power of two that divides width
   Sym grain = {};      // kParallel
 };
 
@@ -119,10 +126,12 @@ struct For {
 // by threads: with W = width (1 if kSerial) and U = accumulators, iteration r goes to accumulator tuple r mod (W*U),
 // each accumulator starts from `init` and takes its iterations in increasing order (accumulator is `a`); at the end
 // accumulators fold as acc[j] = combine(acc[j], acc[j + u*W]) for u = 1 .. U-1 in turn, then by halving: h = W/2 … 1:
-// acc[j] = combine(acc[j], acc[j+h]). `init` must be an identity of combine. Results are visible after the statement.
+// acc[j] = combine(acc[j], acc[j+h]). Over a kThread axis that halving is done within each thread's lanes, then within
+// each warp's threads (those of the block, if they are fewer), then over the warps. `init` must be an identity of
+// combine. Results are visible after the statement, to all threads.
 // `combine` may also use what was defined before the statement, but nothing of `body`.
 struct Reduce {
-  Axis axis;  // kSerial or kVector
+  Axis axis;  // kSerial, kVector or kThread
   uint32_t accumulators = 1;
   std::vector<ValueId> results;
   std::vector<DType> types;
@@ -134,6 +143,8 @@ struct Reduce {
   std::vector<ValueId> combined;
 };
 
+// What the block's threads have stored, to shared buffers or global ones, they all see from here on. Between two
+// barriers no thread accesses what another one stores.
 struct Barrier {};
 
 // `origin` says what the statement was written for, as a number of whoever wrote the kernel (lower/: the node of the

@@ -176,8 +176,7 @@ class Parser {
       stmt.node.emplace<Barrier>();
       return true;
     }
-    for (AxisKind kind :
-         {AxisKind::kSerial, AxisKind::kVector, AxisKind::kParallel, AxisKind::kBlock, AxisKind::kThread}) {
+    for (AxisKind kind : {AxisKind::kSerial, AxisKind::kVector, AxisKind::kParallel, AxisKind::kThread}) {
       if (lex_.Accept(Name(kind))) return ParseFor(stmt.node.emplace<For>(), kind, depth + 1);
     }
     return ParseLet(stmt.node.emplace<Let>());
@@ -245,6 +244,12 @@ class Parser {
     if (!NamesOnly(axis.extent, VarKind::kAxis, "the extent of an axis names sizes and axes only")) return false;
     uint64_t width = 1;
     if (kind == AxisKind::kVector && (!lex_.Expect("width") || !lex_.Unsigned(kMaxVectorWidth, width))) return false;
+    if (kind == AxisKind::kThread) {
+      if (!lex_.Expect("width") || !lex_.Unsigned(kMaxThreads * kMaxThreadLanes, width)) return false;
+      uint64_t lanes = 1;
+      if (!lex_.Expect("lanes") || !lex_.Unsigned(kMaxThreadLanes, lanes)) return false;
+      axis.lanes = static_cast<uint32_t>(lanes);
+    }
     axis.width = static_cast<uint32_t>(width);
     if (kind == AxisKind::kParallel && lex_.Accept("grain") && !ParseSym(axis.grain)) return false;
     kernel_.syms->Axis(axis.id, axis.extent);
@@ -264,7 +269,9 @@ class Parser {
       if (!ParseType(reduce.types.emplace_back())) return false;
     } while (lex_.Accept(","));
     if (!lex_.Expect(")") || !lex_.Expect("over")) return false;
-    const AxisKind kind = lex_.Accept("vector") ? AxisKind::kVector : AxisKind::kSerial;
+    const AxisKind kind = lex_.Accept("vector")   ? AxisKind::kVector
+                          : lex_.Accept("thread") ? AxisKind::kThread
+                                                  : AxisKind::kSerial;
     if (kind == AxisKind::kSerial && !lex_.Expect("serial")) return false;
     if (!ParseAxis(reduce.axis, kind, depth)) return false;
     uint64_t accumulators = 1;

@@ -96,6 +96,7 @@ class Printer {
   std::string AxisText(const Axis& axis) const {
     std::string out = absl::StrCat(Str(Name(axis.kind)), " i", axis.id, " in 0..", Text(axis.extent));
     if (axis.kind == AxisKind::kVector) absl::StrAppend(&out, " width ", axis.width);
+    if (axis.kind == AxisKind::kThread) absl::StrAppend(&out, " width ", axis.width, " lanes ", axis.lanes);
     if (axis.kind == AxisKind::kParallel && axis.grain != Sym{}) absl::StrAppend(&out, " grain ", Text(axis.grain));
     return out;
   }

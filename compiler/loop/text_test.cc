@@ -54,6 +54,38 @@ constexpr std::string_view kEverything = R"(kernel {
 }
 )";
 
+constexpr char kThreads[] = R"(kernel {
+  sizes s0 in [0, inf)
+  buffer b0: f32[s0*768] read
+  buffer b1: f32[s0*768] write
+  buffer b2: f32[768] shared readwrite
+  parallel i0 in 0..s0 {
+    v0: f32 = const 0x0p+0
+    reduce (v1): (f32) over thread i1 in 0..768 width 1024 lanes 4 accumulators 2 init (v0) {
+      v2: f32 = load b0[i0*768 + i1]
+      store b2[i1] = v2
+      yield v2
+    } combine (v3), (v4) {
+      v5: f32 = add v3, v4
+      yield v5
+    }
+    barrier
+    thread i2 in 0..768 width 512 lanes 2 {
+      v6: f32 = load b2[-i2 + 767]
+      v7: f32 = sub v6, v1
+      store b1[i0*768 + i2] = v7
+    }
+  }
+}
+)";
+
+TEST(Text, RoundTripsThreads) {
+  absl::StatusOr<Kernel> kernel = ParseKernel(kThreads);
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  EXPECT_TRUE(Verify(*kernel).ok()) << Verify(*kernel);
+  EXPECT_EQ(ToText(*kernel), kThreads);
+}
+
 TEST(Text, RoundTripsEveryConstruct) {
   absl::StatusOr<Kernel> kernel = ParseKernel(kEverything);
   ASSERT_TRUE(kernel.ok()) << kernel.status();

@@ -164,17 +164,33 @@ class Verifier {
     return CheckSym(prefetch.index, true);
   }
 
-  absl::Status Check(const Barrier&) { return Broken("barriers are not defined yet"); }
+  absl::Status Check(const Barrier&) {
+    if (in_combine_) return Broken("a combine block holds Lets only");
+    return in_vector_ ? Broken("inside an axis that threads go apart in") : absl::OkStatus();
+  }
+
+  absl::Status CheckWidth(const Axis& axis) {
+    const auto is_power = [](uint32_t n) { return n != 0 && (n & (n - 1)) == 0; };
+    const bool vector = axis.kind == AxisKind::kVector, thread = axis.kind == AxisKind::kThread;
+    if (!is_power(axis.width) || (axis.width != 1 && !vector && !thread)) return Broken("width ", axis.width);
+    if (vector && axis.width > kMaxVectorWidth) return Broken("width ", axis.width);
+    if (!is_power(axis.lanes) || (axis.lanes != 1 && !thread)) return Broken(axis.lanes, " lanes");
+    if (axis.lanes > kMaxThreadLanes || axis.lanes > axis.width) return Broken(axis.lanes, " lanes");
+    if (!vector && !thread) return absl::OkStatus();
+    const uint32_t threads = thread ? axis.width / axis.lanes : 0;
+    if (threads > kMaxThreads) return Broken(threads, " threads");
+    if (threads_.value_or(threads) != threads) return Broken("threads differ within the kernel");
+    threads_ = threads;
+    return absl::OkStatus();
+  }
 
   absl::Status Open(const Axis& axis) {
     if (in_combine_) return Broken("a combine block holds Lets only");
-    const bool vector = axis.kind == AxisKind::kVector;
-    if (axis.kind == AxisKind::kBlock || axis.kind == AxisKind::kThread) return Broken("this kind is not defined yet");
+    const bool vector = axis.kind == AxisKind::kVector || axis.kind == AxisKind::kThread;
     if ((axis.kind == AxisKind::kParallel) != (depth_ == 0)) return Broken("the outermost axis alone is parallel");
     if (depth_ >= kMaxNesting) return Broken("more than ", kMaxNesting, " axes inside each other");
     if (in_vector_ && axis.kind != AxisKind::kSerial) return Broken("axes inside a vector axis are serial");
-    const bool power = axis.width != 0 && (axis.width & (axis.width - 1)) == 0;
-    if (!power || axis.width > kMaxVectorWidth || (!vector && axis.width != 1)) return Broken("width ", axis.width);
+    KILN_RETURN_IF_ERROR(CheckWidth(axis));
     if (axis.kind != AxisKind::kParallel && axis.grain != Sym{}) return Broken("only a parallel axis has a grain");
     KILN_RETURN_IF_ERROR(CheckSizesOnly(axis.grain, "grain"));
     KILN_RETURN_IF_ERROR(CheckSym(axis.extent, false));
@@ -192,7 +208,7 @@ class Verifier {
   void Close(const Axis& axis) {
     axes_[axis.id - kernel_.first_axis] = AxisState::kClosed;
     --depth_;
-    if (axis.kind == AxisKind::kVector) in_vector_ = false;  // vector axes do not nest
+    if (axis.kind == AxisKind::kVector || axis.kind == AxisKind::kThread) in_vector_ = false;  // they do not nest
   }
 
   absl::Status Check(const For& loop) {
@@ -225,9 +241,7 @@ class Verifier {
     for (DType type : reduce.types) {
       if (!IsLoopType(type)) return Broken("a reduction to complex values");
     }
-    if (reduce.axis.kind != AxisKind::kSerial && reduce.axis.kind != AxisKind::kVector) {
-      return Broken("reductions run over serial and vector axes");
-    }
+    if (reduce.axis.kind == AxisKind::kParallel) return Broken("no reduction runs over a parallel axis");
     if (reduce.accumulators < 1 || reduce.accumulators > kMaxAccumulators) {
       return Broken(reduce.accumulators, " accumulators");
     }
@@ -251,9 +265,10 @@ class Verifier {
   enum class AxisState : uint8_t { kNew, kOpen, kClosed };
 
   const Kernel& kernel_;
-  std::vector<Value> values_;     // by ValueId - first_value
-  std::vector<AxisState> axes_;   // by AxisId - first_axis
-  std::vector<ValueId> visible_;  // in order of definition
+  std::vector<Value> values_;        // by ValueId - first_value
+  std::vector<AxisState> axes_;      // by AxisId - first_axis
+  std::vector<ValueId> visible_;     // in order of definition
+  std::optional<uint32_t> threads_;  // of the kThread axes so far; 0: there are kVector axes
   int depth_ = 0;
   bool in_vector_ = false;
   bool in_combine_ = false;

@@ -11,9 +11,13 @@ namespace kiln::loop {
 //
 // Shape
 //  1. The body is one kParallel For, and no other axis is parallel; its extent and grain name sizes only.
-//  2. Nests are at most kMaxNesting deep; the bounds of text.h hold. kBlock, kThread and barriers are not defined yet.
-//  3. Every axis inside a kVector axis is kSerial. The axis of a Reduce is kSerial or kVector.
-//  4. A kVector axis is a power of two wide, at most kMaxVectorWidth; other axes have width 1. Only kParallel has a
+//  2. Nests are at most kMaxNesting deep; the bounds of text.h hold.
+//  3. Every axis inside a kVector or kThread axis is kSerial; no kernel has axes of both kinds. The axis of a Reduce is
+//     not kParallel. No barrier is inside a kVector or kThread axis.
+//  4. A kVector axis is a power of two wide, at most kMaxVectorWidth. A kThread axis has a power of two of lanes, at
+//  most
+//     kMaxThreadLanes, and of threads, at most kMaxThreads, the same number throughout the kernel. Others have width 1.
+//     Only kParallel has a
 //  grain. A Reduce has
 //     1 … kMaxAccumulators accumulators.
 //  5. A combine block holds Lets only, none of them kLoad, kIndex or kCheckIndex.
