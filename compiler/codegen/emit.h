@@ -19,9 +19,14 @@ namespace kiln {
 
 // What the instruction set does by itself. The rest is done by other instructions, never by a call outside the module.
 struct EmitTarget {
-  bool fma = true;                // llvm.fma is an instruction
-  bool half_conversion = true;    // fpext and fptrunc between f16 and f32 are instructions
-  bool streaming_stores = false;  // past the caches, of whole lines; ordered by x86's sfence
+  bool fma = true;                 // llvm.fma is an instruction
+  bool half_conversion = true;     // fpext and fptrunc between f16 and f32 are instructions
+  bool streaming_stores = false;   // past the caches, of whole lines; ordered by x86's sfence
+  bool bfloat_conversion = false;  // fptrunc from f32 to bf16 is an instruction
+  // A GPU: an iteration of the parallel axis is a block, kThread axes are its threads. The function's parameters are
+  // then the buffers, the sizes and the error word, each by itself (codegen/cuda/ptx.h). Else kThread has no code.
+  bool simt = false;
+  bool aligned_buffers = false;  // global buffers begin at multiples of 16 bytes
   // Smallest element, in bytes, of which vectors are accessed under a mask by instructions; smaller ones, and all if
   // there is none so large, go lane by lane.
   int masked_access_bytes = 1;  // contiguous

@@ -20,6 +20,10 @@ llvm::Value* Bfloat16ToFloat(const EmitContext& context, llvm::Value* bits) {
 // Round to nearest even on the bits: the carry runs into the exponent, and to infinity, by itself.
 llvm::Value* FloatToBfloat16(const EmitContext& context, llvm::Value* value, bool short_nans) {
   llvm::IRBuilderBase& b = context.b;
+  if (context.target.bfloat_conversion) {
+    llvm::Value* narrow = b.CreateFPTrunc(value, TypeLike(b.getBFloatTy(), value));
+    return b.CreateBitCast(narrow, TypeLike(b.getInt16Ty(), value));
+  }
   llvm::Value* bits = b.CreateBitCast(value, TypeLike(b.getInt32Ty(), value));
   llvm::Value* upper = b.CreateLShr(bits, IntLike(bits, 16));
   llvm::Value* bias = b.CreateAdd(b.CreateAnd(upper, IntLike(bits, 1)), IntLike(bits, 0x7fff));

@@ -23,8 +23,12 @@ bool IsWithinInt32(SymRange range) { return range.min >= 0 && range.max <= kMaxI
 }  // namespace
 
 IndexEmitter::IndexEmitter(SymContext& syms, llvm::IRBuilderBase& b, std::function<llvm::Value*(uint32_t)> size_of,
-                           std::function<const LoopValue&(loop::ValueId)> value_of)
-    : syms_(syms), b_(b), size_of_(std::move(size_of)), value_of_(std::move(value_of)) {}
+                           std::function<const LoopValue&(loop::ValueId)> value_of, bool narrow_divisions)
+    : syms_(syms),
+      b_(b),
+      size_of_(std::move(size_of)),
+      value_of_(std::move(value_of)),
+      narrow_divisions_(narrow_divisions) {}
 
 void IndexEmitter::EnterScope() {
   llvm::BasicBlock* head = b_.GetInsertBlock();
@@ -163,7 +167,7 @@ llvm::Value* IndexEmitter::Divide(bool remainder, Sym a, Sym b, llvm::Value* x, 
   if (!syms_.AsConst(b)) y = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, y, llvm::ConstantInt::get(type, 1));
   if (dividend.min >= 0) {
     // Vectors of i32 have a multiplication that keeps the upper half; vectors of i64 do not.
-    const bool narrow = type->isVectorTy() && IsWithinInt32(dividend) && IsWithinInt32(divisor);
+    const bool narrow = (type->isVectorTy() || narrow_divisions_) && IsWithinInt32(dividend) && IsWithinInt32(divisor);
     if (narrow) {
       llvm::Type* i32 = TypeLike(b_.getInt32Ty(), x);
       x = b_.CreateTrunc(x, i32);
@@ -281,6 +285,32 @@ llvm::Value* IndexEmitter::LanesOfFold(const SymNode& node, int nesting) {
   return result;
 }
 
+// `s` with the vector axis as lanes * q + l: q is the vector's number, l the lane. Itself if that does not make it
+// linear in l. Needs every vector to begin at a multiple of lanes, as all do.
+std::optional<IndexPattern> IndexEmitter::PatternWithinVector(Sym s) {
+  const std::optional<Sym> extent = syms_.Extent(Var{VarKind::kAxis, vector_.axis});
+  if (!extent) return std::nullopt;
+  const Sym lanes = syms_.Const(vector_.lanes);
+  const uint32_t id = syms_.NextIndex(VarKind::kAxis);
+  const Sym q = syms_.Axis(id, syms_.CeilDiv(*extent, lanes)), l = syms_.Axis(id + 1, lanes);
+  const Sym split = syms_.Substitute(s, [&](Var var) -> std::optional<Sym> {
+    if (var != Var{VarKind::kAxis, vector_.axis}) return std::nullopt;
+    return syms_.Add(syms_.Mul(lanes, q), l);
+  });
+  const auto linear = syms_.AsLinear(split, *syms_.AsVar(l));
+  if (!linear || IsVarying(split)) return std::nullopt;  // by values of the kernel
+  const std::optional<int64_t> step = syms_.AsConst(linear->coefficient);
+  if (!step || (*step != 0 && *step != 1)) return std::nullopt;
+  IndexPattern pattern;
+  BindAxis(id, AtHead(depth() - 1, [&] { return b_.CreateUDiv(vector_.first, b_.getInt64(vector_.lanes)); }));
+  pattern.start = Uniform(linear->rest);
+  if (*step == 0) return pattern;
+  pattern.kind = IndexPattern::Kind::kContiguous;
+  pattern.offsets = Iota(b_.getInt64Ty(), vector_.lanes);
+  pattern.starts_on_vector = syms_.ProvablyDivisible(linear->rest, lanes);
+  return pattern;
+}
+
 IndexPattern IndexEmitter::Pattern(Sym s) {
   IndexPattern pattern;
   if (!IsVarying(s)) {
@@ -290,8 +320,11 @@ IndexPattern IndexEmitter::Pattern(Sym s) {
   int64_t step = 0;
   if (LinearInVectorAxis(s, &pattern, &step)) {
     pattern.kind = step == 1 ? IndexPattern::Kind::kContiguous : IndexPattern::Kind::kGather;
+    const auto linear = syms_.AsLinear(s, Var{VarKind::kAxis, vector_.axis});
+    pattern.starts_on_vector = step == 1 && syms_.ProvablyDivisible(linear->rest, syms_.Const(vector_.lanes));
     return pattern;
   }
+  if (const std::optional<IndexPattern> found = PatternWithinVector(s)) return *found;
   pattern.kind = IndexPattern::Kind::kGather;
   pattern.start = b_.getInt64(0);
   pattern.offsets = Lanes(s);

@@ -5,6 +5,7 @@
 #include <llvm/IR/IRBuilder.h>
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -35,6 +36,7 @@ struct IndexPattern {
   Kind kind = Kind::kUniform;
   llvm::Value* start = nullptr;    // i64: the index (kUniform), or that of lane 0, or what all lanes add
   llvm::Value* offsets = nullptr;  // kGather: <lanes x i64>, added to start
+  bool starts_on_vector = false;   // kContiguous: start is a multiple of the number of lanes
 };
 
 // A *scope* is a stretch of straight code with nested scopes: the function, a loop's body, a branch. Code for a scope's
@@ -43,9 +45,10 @@ struct IndexPattern {
 // Errors stick: after the first one the results are poison, and status() says what it was.
 class IndexEmitter {
  public:
-  // `size_of` gives a size parameter's value, emitted at the builder's current place; `value_of` a kernel value.
+  // `narrow_divisions`: 64-bit ones are slow on scalars too. `size_of` gives a size parameter's value, emitted at the
+  // builder's current place; `value_of` a kernel value.
   IndexEmitter(SymContext& syms, llvm::IRBuilderBase& b, std::function<llvm::Value*(uint32_t)> size_of,
-               std::function<const LoopValue&(loop::ValueId)> value_of);
+               std::function<const LoopValue&(loop::ValueId)> value_of, bool narrow_divisions = false);
 
   // The builder stands at the end of an unterminated block, which becomes the head; it is left in a new block.
   void EnterScope();
@@ -61,6 +64,7 @@ class IndexEmitter {
   bool IsVarying(Sym s) const;
   llvm::Value* Uniform(Sym s);  // i64; `s` is not varying
   llvm::Value* Lanes(Sym s);    // <lanes x i64>
+  // Also finds the lanes' step behind divisions by multiples of their number, of an axis that begins at multiples of it.
   IndexPattern Pattern(Sym s);
 
   const absl::Status& status() const { return status_; }
@@ -86,6 +90,7 @@ class IndexEmitter {
   llvm::Value* LanesOfVariable(Var var);
   llvm::Value* LanesOfFold(const SymNode& node, int nesting);
   llvm::Value* LanesOrSplat(Sym s, int nesting);
+  std::optional<IndexPattern> PatternWithinVector(Sym s);
   bool LinearInVectorAxis(Sym s, IndexPattern* pattern, int64_t* step);
   llvm::Value* Binary(SymNode::Op op, Sym a, Sym b, llvm::Value* x, llvm::Value* y);
   llvm::Value* Divide(bool remainder, Sym a, Sym b, llvm::Value* x, llvm::Value* y);
@@ -97,6 +102,7 @@ class IndexEmitter {
   llvm::IRBuilderBase& b_;
   std::function<llvm::Value*(uint32_t)> size_of_;
   std::function<const LoopValue&(loop::ValueId)> value_of_;
+  const bool narrow_divisions_;  // of scalars too: in 32 bits where ranges allow it
   std::vector<Scope> scopes_;
   VectorAxis vector_;
   llvm::DenseMap<uint32_t, Placed> axes_, sizes_, uniform_;

@@ -23,6 +23,8 @@ namespace {
 // Parameters of artifact/abi.h's KernelFn.
 enum Parameter : unsigned { kBuffers, kSizes, kBegin, kEnd, kError };
 
+constexpr unsigned kGlobalSpace = 1;  // NVPTX's numbers
+
 std::string OpName(loop::Op op) { return std::string(loop::Name(op)); }
 std::string TypeName(DType type) { return std::string(Name(type)); }
 
@@ -36,6 +38,26 @@ void NumberChecks(const loop::Block& block, uint32_t first_value, int64_t& next,
       NumberChecks(reduce->body, first_value, next, numbers);
     }
   }
+}
+
+size_t NumGlobals(const loop::Kernel& kernel) {
+  return static_cast<size_t>(std::ranges::count(kernel.buffers, loop::Space::kGlobal, &loop::Buffer::space));
+}
+
+// artifact/abi.h's KernelFn.
+std::vector<llvm::Type*> HostParameters(llvm::LLVMContext& context) {
+  llvm::Type* pointer = llvm::PointerType::getUnqual(context);
+  llvm::Type* i64 = llvm::Type::getInt64Ty(context);
+  return {pointer, pointer, i64, i64, pointer};
+}
+
+// Buffers, sizes and the error word, each by itself.
+std::vector<llvm::Type*> SimtParameters(const loop::Kernel& kernel, llvm::LLVMContext& context) {
+  llvm::Type* pointer = llvm::PointerType::get(context, kGlobalSpace);
+  std::vector<llvm::Type*> types(NumGlobals(kernel), pointer);
+  types.resize(types.size() + kernel.num_sizes, llvm::Type::getInt64Ty(context));
+  types.push_back(pointer);
+  return types;
 }
 
 // The frame that debug locations need; its names mean nothing.
@@ -62,12 +84,13 @@ KernelEmitter::KernelEmitter(const loop::Kernel& kernel, const EmitTarget& targe
       context_{b_, target, *function->getParent()},
       index_(
           syms_, b_, [this](uint32_t index) { return SizeParameter(index); },
-          [this](loop::ValueId id) -> const LoopValue& { return ValueOf(id); }),
+          [this](loop::ValueId id) -> const LoopValue& { return ValueOf(id); }, target.simt),
       alias_(kernel, function->getContext()),
       short_nans_(FindShortNans(kernel, target)),
       values_(kernel.num_values),
       buffers_(kernel.buffers.size()),
       check_numbers_(kernel.num_values),
+      is_simt_(target.simt),
       can_stream_(target.streaming_stores) {}
 
 void KernelEmitter::Fail(absl::Status status) {
@@ -91,6 +114,7 @@ llvm::Value* KernelEmitter::SizeParameter(uint32_t index) {
     Fail(absl::InternalError(absl::StrCat("s", index, " is not a parameter")));
     return llvm::PoisonValue::get(b_.getInt64Ty());
   }
+  if (is_simt_) return function_->getArg(static_cast<unsigned>(NumGlobals(kernel_)) + index);
   llvm::Value* pointer = b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), function_->getArg(kSizes), index);
   return b_.CreateAlignedLoad(b_.getInt64Ty(), pointer, llvm::Align(8));
 }
@@ -150,7 +174,9 @@ void KernelEmitter::EmitBlock(const loop::Block& block) {
       EmitFor(*loop);
     } else if (const auto* reduce = std::get_if<loop::Reduce>(&stmt.node)) {
       EmitReduce(*reduce);
-    }  // A barrier orders threads of a block, and here there is one.
+    } else {
+      EmitBarrier();
+    }
     b_.SetCurrentDebugLocation(outer);
   }
   --nesting_;
@@ -215,14 +241,18 @@ void KernelEmitter::EmitFor(const loop::For& loop) {
       return EmitVectorFor(loop);
     case loop::AxisKind::kParallel:
       if (nesting_ != 1) return Fail(absl::InternalError("a parallel axis that is not the outermost"));
+      if (is_simt_) {
+        EmitIteration(loop.axis, BlockId(), index_.vector_axis(), loop.body);
+        return;
+      }
       begin = function_->getArg(kBegin);
       end = function_->getArg(kEnd);
       break;
     case loop::AxisKind::kSerial:
       end = Extent(loop.axis);
       break;
-    default:
-      return Fail(absl::UnimplementedError(absl::StrCat("kind of axis i", loop.axis.id)));
+    case loop::AxisKind::kThread:
+      return EmitThreadFor(loop);
   }
   EmitLoop(b_, begin, end, 1, {}, [&](llvm::Value* i, const Values&) {
     EmitIteration(loop.axis, i, index_.vector_axis(), loop.body);
@@ -262,9 +292,9 @@ namespace kiln {
 absl::StatusOr<llvm::Function*> EmitKernel(const loop::Kernel& kernel, std::string_view symbol,
                                            const EmitTarget& target, llvm::Module& module, bool origins) {
   llvm::LLVMContext& context = module.getContext();
-  llvm::Type* pointer = llvm::PointerType::getUnqual(context);
-  llvm::Type* i64 = llvm::Type::getInt64Ty(context);
-  auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), {pointer, pointer, i64, i64, pointer}, false);
+  auto* type = llvm::FunctionType::get(
+      llvm::Type::getVoidTy(context),
+      target.simt ? codegen::SimtParameters(kernel, context) : codegen::HostParameters(context), false);
   llvm::Function* function = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage,
                                                     llvm::StringRef(symbol.data(), symbol.size()), module);
   function->addFnAttr(llvm::Attribute::NoUnwind);

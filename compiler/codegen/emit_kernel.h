@@ -54,6 +54,7 @@ class KernelEmitter {
   llvm::Value* Pointer(loop::BufferId buffer, const IndexPattern& pattern);  // of lane 0
   Guard GuardOf(Sym index, loop::ValueId mask);
   void EmitLoad(const loop::Let& let);
+  llvm::Align AlignOf(DType type, const IndexPattern& pattern) const;
   llvm::Value* LoadLanes(const loop::Let& let, const IndexPattern& pattern, llvm::Value* pointer, llvm::Value* mask);
   void EmitStore(const loop::Store& store);
   void EmitPrefetch(const loop::Prefetch& prefetch);
@@ -61,9 +62,21 @@ class KernelEmitter {
   void StoreLanes(const loop::Store& store, const IndexPattern& pattern, llvm::Value* pointer, llvm::Value* mask);
   void EmitCheckIndex(const loop::Let& let);
 
+  // emit_threads.cc
+  llvm::Value* SharedArray(llvm::Type* element, uint64_t count);
+  void EmitBarrier();
+  llvm::Value* ThreadId();  // i64
+  llvm::Value* BlockId();   // i64
+  llvm::Value* FirstOfThread(const loop::Axis& axis);
+  bool LanesStayTogether(const loop::Axis& axis);
+  void EmitThreadFor(const loop::For& loop);
+  Values FoldWarp(const loop::Reduce& reduce, Values tuple, unsigned count);
+  Values FoldThreads(const loop::Reduce& reduce, Values tuple);
+
   // emit_lanes.cc: masked accesses that are no instruction of the target
   bool HasMaskedAccess(const IndexPattern& pattern, DType type) const;
   llvm::Value* LaneSlot(llvm::Type* vector, bool offsets);
+  llvm::Value* LaneOffset(const IndexPattern& pattern, unsigned lane);
   void ForEachLane(llvm::Value* mask, llvm::function_ref<void(llvm::Value* lane)> body);
   llvm::Value* LanePointer(llvm::Type* element, const IndexPattern& pattern, llvm::Value* pointer, llvm::Value* lane);
   llvm::Value* LoadLaneByLane(const loop::Let& let, const IndexPattern& pattern, llvm::Value* pointer,
@@ -78,6 +91,10 @@ class KernelEmitter {
   Values ReduceLanes(const loop::Reduce& reduce, Values tuple);
   Values Combine(const loop::Reduce& reduce, const Values& a, const Values& b);
   unsigned ReduceWidth(const loop::Reduce& reduce) const;
+  llvm::Value* ReduceTailMask(const loop::Reduce& reduce, llvm::Value* i, llvm::Value* extent);
+
+  // Value of nesting_ among the statements of the outermost loop.
+  static constexpr int kOutermost = 2;
 
   const loop::Kernel& kernel_;
   SymContext& syms_;
@@ -91,6 +108,9 @@ class KernelEmitter {
   std::vector<llvm::Value*> buffers_;                        // pointers, once loaded
   std::vector<int64_t> check_numbers_;                       // by value id: the number of a kCheckIndex
   llvm::DenseMap<llvm::Type*, llvm::Value*> lane_slots_[2];  // for values, for offsets
+  const bool is_simt_;
+  bool in_threads_ = false;        // inside a kThread axis
+  llvm::Value* thread_ = nullptr;  // number in the block, once asked for
   const bool can_stream_;
   bool streamed_ = false;  // something was stored so
   int nesting_ = 0;

@@ -1,5 +1,6 @@
-// Masked accesses of KernelEmitter for targets that have no instruction for them: a loop over the active lanes, through
-// a vector on the stack. LLVM would make a branch for every lane instead.
+// Masked accesses of KernelEmitter for targets that have no instruction for them. CPU: a loop over the active lanes,
+// through a vector on the stack. LLVM would make a branch for every lane instead; as is done for a GPU, where a thread
+// has few lanes, in registers.
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Intrinsics.h>
 
@@ -24,6 +25,19 @@ llvm::Value* KernelEmitter::LaneSlot(llvm::Type* vector, bool offsets) {
     slot = b_.CreateAlloca(vector);
   }
   return slot;
+}
+
+// Of a lane's element, from the pattern's start.
+llvm::Value* KernelEmitter::LaneOffset(const IndexPattern& pattern, unsigned lane) {
+  switch (pattern.kind) {
+    case IndexPattern::Kind::kUniform:
+      return b_.getInt64(0);
+    case IndexPattern::Kind::kContiguous:
+      return b_.getInt64(lane);
+    case IndexPattern::Kind::kGather:
+      break;
+  }
+  return b_.CreateExtractElement(pattern.offsets, uint64_t{lane});
 }
 
 // body(lane) for the lanes that are set in `mask`, in increasing order.
@@ -71,6 +85,18 @@ llvm::Value* KernelEmitter::LoadLaneByLane(const loop::Let& let, const IndexPatt
                                            llvm::Value* mask) {
   llvm::Type* element = MemoryType(b_.getContext(), let.type);
   llvm::Type* vector = WithLanes(element, LanesOf(mask));
+  if (is_simt_) {
+    llvm::Value* lanes = llvm::Constant::getNullValue(vector);
+    for (unsigned lane = 0; lane < LanesOf(mask); ++lane) {
+      lanes = EmitIf(b_, b_.CreateExtractElement(mask, uint64_t{lane}), {lanes}, [&]() -> Values {
+        llvm::Value* place = b_.CreateGEP(element, pointer, LaneOffset(pattern, lane));
+        llvm::LoadInst* load = b_.CreateAlignedLoad(element, place, llvm::Align(ByteSize(let.type)));
+        alias_.TagLoad(let.buffer, load);
+        return {b_.CreateInsertElement(lanes, load, uint64_t{lane})};
+      })[0];
+    }
+    return FromMemory(b_, let.type, lanes);
+  }
   llvm::Value* slot = LaneSlot(vector, false);
   b_.CreateStore(llvm::Constant::getNullValue(vector), slot);
   if (pattern.offsets != nullptr) b_.CreateStore(pattern.offsets, LaneSlot(pattern.offsets->getType(), true));
@@ -88,6 +114,17 @@ void KernelEmitter::StoreLaneByLane(const loop::Store& store, const IndexPattern
                                     llvm::Value* value, llvm::Value* mask) {
   const DType type = kernel_.buffers[store.buffer].dtype;
   llvm::Type* element = MemoryType(b_.getContext(), type);
+  if (is_simt_) {
+    for (unsigned lane = 0; lane < LanesOf(mask); ++lane) {
+      EmitIf(b_, b_.CreateExtractElement(mask, uint64_t{lane}), {}, [&]() -> Values {
+        llvm::Value* place = b_.CreateGEP(element, pointer, LaneOffset(pattern, lane));
+        llvm::Value* one = b_.CreateExtractElement(value, uint64_t{lane});
+        alias_.TagStore(store.buffer, b_.CreateAlignedStore(one, place, llvm::Align(ByteSize(type))));
+        return {};
+      });
+    }
+    return;
+  }
   llvm::Value* slot = LaneSlot(value->getType(), false);
   b_.CreateStore(value, slot);
   if (pattern.offsets != nullptr) b_.CreateStore(pattern.offsets, LaneSlot(pattern.offsets->getType(), true));

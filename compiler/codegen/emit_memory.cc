@@ -3,6 +3,8 @@
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/emit_kernel.h"
 
@@ -14,6 +16,9 @@ constexpr int64_t kMaxScratchBytes = 64 << 10;
 // Of the caches, in bytes.
 constexpr unsigned kLine = 64;
 
+// Of a thread's access, at most.
+constexpr uint64_t kMaxAccess = 16;
+
 llvm::Value* AndMasks(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Value* y) {
   if (x == nullptr || y == nullptr) return x == nullptr ? y : x;
   return b.CreateAnd(x, y);
@@ -23,6 +28,9 @@ llvm::Value* AndMasks(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Value* y) {
 
 llvm::Value* KernelEmitter::Scratch(loop::BufferId buffer) {
   const loop::Buffer& info = kernel_.buffers[buffer];
+  if (is_simt_ != (info.space == loop::Space::kShared)) {
+    Fail(absl::UnimplementedError(absl::StrCat("scratch buffer b", buffer, " of a space that the target lacks")));
+  }
   const auto size = syms_.AsConst(info.size);
   if (!size || *size < 0 || *size > kMaxScratchBytes) {
     Fail(absl::UnimplementedError(
@@ -34,6 +42,7 @@ llvm::Value* KernelEmitter::Scratch(loop::BufferId buffer) {
     Fail(absl::UnimplementedError(absl::StrCat("more than ", kMaxScratchBytes, " bytes of scratch")));
   }
   auto* type = llvm::ArrayType::get(MemoryType(b_.getContext(), info.dtype), static_cast<uint64_t>(*size));
+  if (is_simt_) return SharedArray(type->getElementType(), type->getNumElements());
   llvm::AllocaInst* place = b_.CreateAlloca(type);
   place->setAlignment(llvm::Align(64));
   return place;
@@ -50,6 +59,7 @@ llvm::Value* KernelEmitter::BufferPointer(loop::BufferId buffer) {
   if (kernel_.buffers[buffer].space != loop::Space::kGlobal) return buffers_[buffer] = Scratch(buffer);
   uint64_t parameter = 0;
   for (loop::BufferId i = 0; i < buffer; ++i) parameter += kernel_.buffers[i].space == loop::Space::kGlobal;
+  if (is_simt_) return buffers_[buffer] = function_->getArg(static_cast<unsigned>(parameter));
   llvm::Value* slot = b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), function_->getArg(0), parameter);
   return buffers_[buffer] = b_.CreateAlignedLoad(b_.getPtrTy(), slot, llvm::Align(8));
 }
@@ -81,12 +91,19 @@ KernelEmitter::Guard KernelEmitter::GuardOf(Sym index, loop::ValueId mask) {
   return guard;
 }
 
+// Of the lanes' first element in memory.
+llvm::Align KernelEmitter::AlignOf(DType type, const IndexPattern& pattern) const {
+  const auto element = static_cast<uint64_t>(ByteSize(type));
+  if (!context_.target.aligned_buffers || !pattern.starts_on_vector) return llvm::Align(element);
+  return llvm::Align(std::min(kMaxAccess, element * index_.vector_axis().lanes));
+}
+
 llvm::Value* KernelEmitter::LoadLanes(const loop::Let& let, const IndexPattern& pattern, llvm::Value* pointer,
                                       llvm::Value* mask) {
   if (mask != nullptr && !HasMaskedAccess(pattern, let.type)) return LoadLaneByLane(let, pattern, pointer, mask);
   llvm::Type* element = MemoryType(b_.getContext(), let.type);
   llvm::Type* vector = WithLanes(element, index_.vector_axis().lanes);
-  const llvm::Align align(static_cast<uint64_t>(ByteSize(let.type)));
+  const llvm::Align align = AlignOf(let.type, pattern);
   llvm::Constant* zero = llvm::Constant::getNullValue(vector);
   llvm::Instruction* load = nullptr;
   if (pattern.kind == IndexPattern::Kind::kGather) {
@@ -131,7 +148,7 @@ void KernelEmitter::EmitLoad(const loop::Let& let) {
 void KernelEmitter::StoreLanes(const loop::Store& store, const IndexPattern& pattern, llvm::Value* pointer,
                                llvm::Value* mask) {
   const DType type = kernel_.buffers[store.buffer].dtype;
-  const llvm::Align align(static_cast<uint64_t>(ByteSize(type)));
+  const llvm::Align align = AlignOf(type, pattern);
   llvm::Value* value = ToMemory(b_, type, InLanes(store.value));
   if (mask != nullptr && !HasMaskedAccess(pattern, type)) {
     return StoreLaneByLane(store, pattern, pointer, value, mask);
@@ -158,7 +175,9 @@ void KernelEmitter::EmitStore(const loop::Store& store) {
   if (ValueOf(store.value).value == nullptr) {
     return Fail(absl::InternalError(absl::StrCat("v", store.value, " is not defined here")));
   }
-  const Guard guard = GuardOf(store.index, store.mask);
+  Guard guard = GuardOf(store.index, store.mask);
+  if (is_simt_ && !in_threads_)  // one for all
+    guard.uniform = AndMasks(b_, guard.uniform, b_.CreateICmpEQ(ThreadId(), b_.getInt64(0)));
   const IndexPattern pattern = index_.Pattern(store.index);
   llvm::Value* pointer = Pointer(store.buffer, pattern);
   const bool varying_mask = store.mask != loop::kNone && ValueOf(store.mask).varying;
@@ -207,6 +226,7 @@ void KernelEmitter::StreamLanes(loop::BufferId buffer, llvm::Value* value, llvm:
 
 // Every line that the lanes' elements lie in; where they are scattered, of lane 0 alone.
 void KernelEmitter::EmitPrefetch(const loop::Prefetch& prefetch) {
+  if (is_simt_) return;  // other blocks run meanwhile
   const IndexPattern pattern = index_.Pattern(prefetch.index);
   llvm::Value* pointer = Pointer(prefetch.buffer, pattern);
   const bool contiguous = pattern.kind == IndexPattern::Kind::kContiguous;
@@ -230,8 +250,8 @@ void KernelEmitter::EmitCheckIndex(const loop::Let& let) {
   if (checked.varying) any = b_.CreateOrReduce(AndMasks(b_, bad, index_.vector_axis().mask));
   const int64_t word = 1 + check_numbers_[let.result - kernel_.first_value];
   EmitIf(b_, any, {}, [&]() -> Values {
-    b_.CreateAtomicCmpXchg(function_->getArg(4), b_.getInt64(0), b_.getInt64(word), llvm::Align(8),
-                           llvm::AtomicOrdering::Monotonic, llvm::AtomicOrdering::Monotonic);
+    b_.CreateAtomicCmpXchg(function_->getArg(function_->arg_size() - 1), b_.getInt64(0), b_.getInt64(word),
+                           llvm::Align(8), llvm::AtomicOrdering::Monotonic, llvm::AtomicOrdering::Monotonic);
     return {};
   });
   llvm::Value* zero = llvm::Constant::getNullValue(checked.value->getType());

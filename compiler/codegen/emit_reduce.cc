@@ -25,7 +25,14 @@ Values TupleAt(const Values& accumulators, size_t index, size_t size) {
 }  // namespace
 
 unsigned KernelEmitter::ReduceWidth(const loop::Reduce& reduce) const {
-  return reduce.axis.kind == loop::AxisKind::kVector ? reduce.axis.width : 1;
+  return reduce.axis.kind == loop::AxisKind::kThread ? reduce.axis.lanes : reduce.axis.width;
+}
+
+// Which lanes from `i` on exist; null: all.
+llvm::Value* KernelEmitter::ReduceTailMask(const loop::Reduce& reduce, llvm::Value* i, llvm::Value* extent) {
+  const unsigned lanes = ReduceWidth(reduce);
+  const bool together = lanes == 1 || (reduce.axis.kind == loop::AxisKind::kThread && LanesStayTogether(reduce.axis));
+  return together ? nullptr : TailMask(i, extent, lanes);
 }
 
 Values KernelEmitter::Combine(const loop::Reduce& reduce, const Values& a, const Values& b) {
@@ -44,7 +51,7 @@ Values KernelEmitter::Combine(const loop::Reduce& reduce, const Values& a, const
   return status_.ok() ? combined : a;
 }
 
-// Folds the iterations i … i + width - 1, of which `mask` (null: all) exist, into `accumulator`.
+// Folds the lanes' iterations from i on, of which `mask` (null: all) exist, into `accumulator`.
 Values KernelEmitter::ReduceStep(const loop::Reduce& reduce, llvm::Value* i, llvm::Value* mask,
                                  const Values& accumulator) {
   const unsigned width = ReduceWidth(reduce);
@@ -71,12 +78,15 @@ Values KernelEmitter::ReduceStep(const loop::Reduce& reduce, llvm::Value* i, llv
 // past it, and after as many turns as there are accumulators each is at home again.
 Values KernelEmitter::ReduceTail(const loop::Reduce& reduce, llvm::Value* begin, llvm::Value* extent,
                                  Values accumulators) {
-  const unsigned width = ReduceWidth(reduce);
+  const unsigned width = reduce.axis.width;
   const size_t size = reduce.types.size();
   auto turn = [&](llvm::Value* i, const Values& tuple) {
-    return ReduceStep(reduce, i, width == 1 ? nullptr : TailMask(i, extent, width), tuple);
+    return ReduceStep(reduce, i, ReduceTailMask(reduce, i, extent), tuple);
   };
-  if (reduce.accumulators == 1) return turn(begin, accumulators);
+  // `begin` is this thread's first one, if there are threads, which may not exist.
+  if (reduce.accumulators == 1 && reduce.axis.kind != loop::AxisKind::kThread) return turn(begin, accumulators);
+  if (reduce.accumulators == 1)
+    return EmitIf(b_, b_.CreateICmpSLT(begin, extent), accumulators, [&] { return turn(begin, accumulators); });
   llvm::Value* end = b_.CreateAdd(begin, b_.getInt64(int64_t{width} * reduce.accumulators));
   return EmitLoop(b_, begin, end, width, std::move(accumulators), [&](llvm::Value* i, Values carried) {
     const Values first = TupleAt(carried, 0, size);
@@ -101,10 +111,11 @@ Values KernelEmitter::ReduceLanes(const loop::Reduce& reduce, Values tuple) {
 }
 
 void KernelEmitter::EmitReduce(const loop::Reduce& reduce) {
+  const bool threads = reduce.axis.kind == loop::AxisKind::kThread;
   const unsigned width = ReduceWidth(reduce);
   const size_t size = reduce.types.size();
   const unsigned outer_lanes = index_.vector_axis().lanes;
-  const bool kind_ok = reduce.axis.kind == loop::AxisKind::kSerial || reduce.axis.kind == loop::AxisKind::kVector;
+  const bool kind_ok = reduce.axis.kind != loop::AxisKind::kParallel && (!threads || (is_simt_ && !in_threads_));
   const bool counts_ok = std::has_single_bit(width) && width <= loop::kMaxVectorWidth && reduce.accumulators >= 1 &&
                          reduce.accumulators <= loop::kMaxAccumulators;
   if (!kind_ok || !counts_ok || size == 0 || (width > 1 && outer_lanes > 1)) {
@@ -117,26 +128,34 @@ void KernelEmitter::EmitReduce(const loop::Reduce& reduce) {
     }
   }
   llvm::Value* extent = Extent(reduce.axis);
-  const int64_t round = int64_t{width} * reduce.accumulators;
+  llvm::Value* first = threads ? FirstOfThread(reduce.axis) : nullptr;
+  in_threads_ = in_threads_ || threads;
+  const int64_t step = reduce.axis.width, round = step * reduce.accumulators;
   const bool has_tail = !syms_.ProvablyDivisible(reduce.axis.extent, syms_.Const(round));
   llvm::Value* full = has_tail ? b_.CreateSub(extent, b_.CreateURem(extent, b_.getInt64(round))) : extent;
   accumulators =
       EmitLoop(b_, b_.getInt64(0), full, round, std::move(accumulators), [&](llvm::Value* i, Values carried) {
         Values next;
         for (unsigned u = 0; u < reduce.accumulators; ++u) {
-          llvm::Value* at = u == 0 ? i : b_.CreateAdd(i, b_.getInt64(int64_t{u} * width));
+          llvm::Value* at = threads ? b_.CreateAdd(i, first) : i;
+          if (u > 0) at = b_.CreateAdd(at, b_.getInt64(u * step));
           const Values folded = ReduceStep(reduce, at, nullptr, TupleAt(carried, u, size));
           next.append(folded.begin(), folded.end());
         }
         return next;
       });
   if (has_tail) {
-    accumulators = EmitIf(b_, b_.CreateICmpSLT(full, extent), accumulators,
-                          [&] { return ReduceTail(reduce, full, extent, accumulators); });
+    accumulators = EmitIf(b_, b_.CreateICmpSLT(full, extent), accumulators, [&] {
+      return ReduceTail(reduce, threads ? b_.CreateAdd(full, first) : full, extent, accumulators);
+    });
   }
   Values tuple = TupleAt(accumulators, 0, size);
   for (unsigned u = 1; u < reduce.accumulators; ++u) tuple = Combine(reduce, tuple, TupleAt(accumulators, u, size));
   tuple = ReduceLanes(reduce, std::move(tuple));
+  if (threads) {
+    tuple = FoldThreads(reduce, std::move(tuple));
+    in_threads_ = false;
+  }
   for (size_t k = 0; k < size; ++k) Bind(reduce.results[k], reduce.types[k], tuple[k]);
 }
 

@@ -102,6 +102,9 @@ bool SymContext::ProvablyLessEqual(Sym a, Sym b) {
 }
 
 bool SymContext::ProvablyDivisible(Sym a, Sym b) {
+  // Only what is a minimum or maximum as a whole: expressions nest no deeper than the parser allows.
+  if (const SymNode node = Node(a); node.op == SymNode::Op::kMin || node.op == SymNode::Op::kMax)
+    return ProvablyDivisible(node.args[0], b) && ProvablyDivisible(node.args[1], b);
   sym_internal::Proof proof = impl_->StartProof(a, b);
   return impl_->Positive(impl_->PolyOf(b), proof) && Mod(a, b) == Sym{};
 }

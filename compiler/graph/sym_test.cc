@@ -154,6 +154,8 @@ TEST_F(SymTest, BoundsOfQuotientsAndRemainders) {
   EXPECT_FALSE(ctx.ProvablyLessEqual(s0, Parse("min(s0, s1 + 3)")));
   EXPECT_TRUE(ctx.ProvablyDivisible(Parse("s0*s1*12"), Parse("s1*4")));
   EXPECT_FALSE(ctx.ProvablyDivisible(s0, C(2)));
+  EXPECT_TRUE(ctx.ProvablyDivisible(Parse("min(s0*8, s1*4)"), C(4)));
+  EXPECT_FALSE(ctx.ProvablyDivisible(Parse("min(s0*8, s1)"), C(4)));
 }
 
 TEST_F(SymTest, MinAndMaxByRanges) {

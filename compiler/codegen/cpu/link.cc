@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "compiler/codegen/cpu/symbol.h"
+#include "compiler/codegen/symbol.h"
 
 LLD_HAS_DRIVER(elf)
 

@@ -1,4 +1,4 @@
-#include "compiler/codegen/cpu/symbol.h"
+#include "compiler/codegen/symbol.h"
 
 #include <algorithm>
 

@@ -1,0 +1,154 @@
+// Axes over the threads of a block, and what threads do together.
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/IntrinsicsNVPTX.h>
+#include <llvm/IR/Module.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/codegen/emit_kernel.h"
+
+namespace kiln::codegen {
+namespace {
+
+// The shape of a shuffle among all lanes of a warp (PTX ISA, shfl.sync: operand c).
+constexpr int kWholeWarp = 0x1f;
+
+// One 32-bit word from each lane.
+using WordShuffle = llvm::function_ref<llvm::Value*(llvm::Value* word)>;
+
+// `value`, of any type, through 32-bit words.
+llvm::Value* ShuffleWords(llvm::IRBuilderBase& b, llvm::Value* value, WordShuffle shuffle) {
+  llvm::Type* type = value->getType();
+  const unsigned bits = type->getPrimitiveSizeInBits();
+  llvm::Value* word = b.CreateBitCast(value, b.getIntNTy(bits));
+  if (bits <= 32) {
+    word = b.CreateTrunc(shuffle(b.CreateZExt(word, b.getInt32Ty())), b.getIntNTy(bits));
+  } else {
+    llvm::Value* low = shuffle(b.CreateTrunc(word, b.getInt32Ty()));
+    llvm::Value* high = shuffle(b.CreateTrunc(b.CreateLShr(word, 32), b.getInt32Ty()));
+    word = b.CreateOr(b.CreateShl(b.CreateZExt(high, b.getInt64Ty()), 32), b.CreateZExt(low, b.getInt64Ty()));
+  }
+  return b.CreateBitCast(word, type);
+}
+
+llvm::Value* Shuffle(llvm::IRBuilderBase& b, llvm::Intrinsic::ID id, llvm::Value* value, unsigned lane) {
+  return ShuffleWords(b, value, [&](llvm::Value* word) -> llvm::Value* {
+    return b.CreateIntrinsic(id, {}, {b.getInt32(~0u), word, b.getInt32(lane), b.getInt32(kWholeWarp)});
+  });
+}
+
+// An array of the block's.
+llvm::Value* AddShared(llvm::Module& module, llvm::Type* element, uint64_t count) {
+  constexpr unsigned kSharedSpace = 3;
+  auto* type = llvm::ArrayType::get(element, count);
+  auto* global = new llvm::GlobalVariable(module, type, /*isConstant=*/false, llvm::GlobalValue::InternalLinkage,
+                                          llvm::UndefValue::get(type), "shared", /*InsertBefore=*/nullptr,
+                                          llvm::GlobalValue::NotThreadLocal, kSharedSpace);
+  global->setAlignment(llvm::Align(16));
+  return global;
+}
+
+}  // namespace
+
+llvm::Value* KernelEmitter::SharedArray(llvm::Type* element, uint64_t count) {
+  return AddShared(context_.module, element, count);
+}
+
+void KernelEmitter::EmitBarrier() {
+  if (is_simt_) b_.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {});
+}
+
+llvm::Value* KernelEmitter::ThreadId() {
+  if (thread_ != nullptr) return thread_;
+  const llvm::IRBuilderBase::InsertPointGuard guard(b_);
+  b_.SetInsertPoint(function_->getEntryBlock().getTerminator());
+  llvm::Value* id = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {}, {});
+  return thread_ = b_.CreateZExt(id, b_.getInt64Ty());
+}
+
+llvm::Value* KernelEmitter::BlockId() {
+  llvm::Value* id = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, {}, {});
+  return b_.CreateZExt(id, b_.getInt64Ty());
+}
+
+// The axis at the first of this thread's lanes, less what all threads add.
+llvm::Value* KernelEmitter::FirstOfThread(const loop::Axis& axis) {
+  return b_.CreateMul(ThreadId(), b_.getInt64(axis.lanes), "", /*HasNUW=*/true, /*HasNSW=*/true);
+}
+
+// Whether a thread's lanes all lie inside of the axis, or none does.
+bool KernelEmitter::LanesStayTogether(const loop::Axis& axis) {
+  return syms_.ProvablyDivisible(axis.extent, syms_.Const(axis.lanes));
+}
+
+// Rounds of all threads, then one of those that still have something.
+void KernelEmitter::EmitThreadFor(const loop::For& loop) {
+  const loop::Axis& axis = loop.axis;
+  if (!is_simt_ || in_threads_) return Fail(absl::InternalError(absl::StrCat("thread axis i", axis.id)));
+  llvm::Value* extent = Extent(axis);
+  llvm::Value* first = FirstOfThread(axis);
+  const int64_t width = axis.width;
+  const bool has_tail = !syms_.ProvablyDivisible(axis.extent, syms_.Const(width));
+  llvm::Value* full = has_tail ? b_.CreateAnd(extent, -width) : extent;
+  in_threads_ = true;
+  EmitLoop(b_, b_.getInt64(0), full, width, {}, [&](llvm::Value* base, const Values&) {
+    llvm::Value* i = b_.CreateAdd(base, first);
+    EmitIteration(axis, i, {axis.id, axis.lanes, i, nullptr}, loop.body);
+    return Values();
+  });
+  if (has_tail) {
+    llvm::Value* i = b_.CreateAdd(full, first);
+    EmitIf(b_, b_.CreateICmpSLT(i, extent), {}, [&] {
+      llvm::Value* mask = LanesStayTogether(axis) ? nullptr : TailMask(i, extent, axis.lanes);
+      EmitIteration(axis, i, {axis.id, axis.lanes, i, mask}, loop.body);
+      return Values();
+    });
+  }
+  in_threads_ = false;
+}
+
+// Folds `tuple` of the first `count` lanes of each warp by halving: lane 0 has the result, the others nothing of use.
+Values KernelEmitter::FoldWarp(const loop::Reduce& reduce, Values tuple, unsigned count) {
+  for (unsigned half = count / 2; half >= 1; half /= 2) {
+    Values high;
+    for (llvm::Value* value : tuple) high.push_back(Shuffle(b_, llvm::Intrinsic::nvvm_shfl_sync_down_i32, value, half));
+    tuple = Combine(reduce, tuple, high);
+  }
+  return tuple;
+}
+
+// One tuple a thread becomes one that all threads have. Warps meet in shared memory, which each statement has of its
+// own; where it runs again, all must have read before any writes.
+Values KernelEmitter::FoldThreads(const loop::Reduce& reduce, Values tuple) {
+  const unsigned threads = reduce.axis.width / reduce.axis.lanes;
+  tuple = FoldWarp(reduce, std::move(tuple), std::min(threads, loop::kWarp));
+  if (threads > loop::kWarp) {
+    const unsigned warps = threads / loop::kWarp;
+    llvm::Value* warp = b_.CreateLShr(ThreadId(), b_.getInt64(std::countr_zero(loop::kWarp)));
+    llvm::Value* lane = b_.CreateAnd(ThreadId(), b_.getInt64(loop::kWarp - 1));
+    Values places;
+    for (size_t k = 0; k < tuple.size(); ++k)
+      places.push_back(SharedArray(MemoryType(b_.getContext(), reduce.types[k]), warps));
+    const auto at = [&](size_t k, llvm::Value* index) {
+      return b_.CreateGEP(MemoryType(b_.getContext(), reduce.types[k]), places[k], index);
+    };
+    if (nesting_ > kOutermost) EmitBarrier();
+    EmitIf(b_, b_.CreateICmpEQ(lane, b_.getInt64(0)), {}, [&] {
+      for (size_t k = 0; k < tuple.size(); ++k) b_.CreateStore(ToMemory(b_, reduce.types[k], tuple[k]), at(k, warp));
+      return Values();
+    });
+    EmitBarrier();
+    llvm::Value* mine = b_.CreateAnd(lane, b_.getInt64(warps - 1));
+    for (size_t k = 0; k < tuple.size(); ++k) {
+      llvm::Type* type = MemoryType(b_.getContext(), reduce.types[k]);
+      tuple[k] = FromMemory(b_, reduce.types[k], b_.CreateLoad(type, at(k, mine)));
+    }
+    tuple = FoldWarp(reduce, std::move(tuple), warps);
+  }
+  for (llvm::Value*& value : tuple) value = Shuffle(b_, llvm::Intrinsic::nvvm_shfl_sync_idx_i32, value, 0);
+  return tuple;
+}
+
+}  // namespace kiln::codegen
