@@ -101,7 +101,7 @@ class Machine {
         node.index = CompileSym(store->index);
       } else if (const Axis* axis = AxisOf(block[i])) {
         node.index = CompileSym(axis->extent);
-        has_threads_ = has_threads_ || axis->kind == AxisKind::kThread;
+        has_threads_ = has_threads_ || (axis->kind == AxisKind::kThread && axis->width > axis->lanes);
       }
       if (const For* loop = std::get_if<For>(&block[i].node)) node.body = Compile(loop->body);
       if (const Reduce* reduce = std::get_if<Reduce>(&block[i].node)) CompileReduce(*reduce, node);

@@ -33,7 +33,8 @@ struct RunStats {
 // Runs iterations [begin, end) of the parallel axis in order. `args`: one a kGlobal buffer, in order; `sizes`: one a
 // size parameter. The kernel must be verified. InvalidArgument: wrong arguments, a size out of its range. OutOfRange:
 // an access beyond a buffer, naming buffer and index; memory may have been written by then. FailedPrecondition: of a
-// kernel with kThread axes, two threads meet at an element that one of them stores, without a barrier in between.
+// kernel with several threads a block, two threads meet at an element that one of them stores, without a barrier in
+// between.
 //
 // Which NaN a result has is unspecified. Functions of mathlib that have not been expanded are libm's (see scalar.h).
 // Scratch buffers hold 0xff bytes when an iteration of the parallel axis starts. A failed kCheckIndex does not stop the

@@ -51,6 +51,15 @@ void VisitSyms(AnyStmt& stmt, F f) {
 
 }  // namespace
 
+uint32_t BlockThreads(const Kernel& kernel) {
+  uint32_t threads = 1;
+  Walk(kernel.body, [&](const Stmt& stmt) {
+    const Axis* axis = AxisOf(stmt);
+    if (axis != nullptr && axis->kind == AxisKind::kThread) threads = axis->width / axis->lanes;
+  });
+  return threads;
+}
+
 void Walk(const Block& block, absl::FunctionRef<void(const Stmt&)> f) { WalkBlock(block, f); }
 void Walk(Block& block, absl::FunctionRef<void(Stmt&)> f) { WalkBlock(block, f); }
 

@@ -30,6 +30,9 @@ void ForEachResult(Stmt& stmt, absl::FunctionRef<void(ValueId&)> f);
 void ForEachSym(const Stmt& stmt, absl::FunctionRef<void(Sym)> f);
 void ForEachSym(Stmt& stmt, absl::FunctionRef<void(Sym&)> f);
 
+// Threads of the kernel's kThread axes; 1 if there are none.
+uint32_t BlockThreads(const Kernel& kernel);
+
 // Whether `op` reads Let::index.
 bool UsesIndex(Op op);
 

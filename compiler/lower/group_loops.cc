@@ -87,9 +87,15 @@ Sym GroupLowering::OpenOuter() {
   return extent;
 }
 
+AxisKind GroupLowering::VectorKind() const {
+  if (schedule_.on_gpu()) return AxisKind::kThread;
+  return schedule_.width == 1 ? AxisKind::kSerial : AxisKind::kVector;
+}
+
 Sym GroupLowering::Open(AxisKind kind, Sym extent, uint32_t width) {
-  if (kind == AxisKind::kVector && width == 1) kind = AxisKind::kSerial;
-  const Sym axis = b_->BeginFor(kind, extent, width, kind == AxisKind::kParallel ? Grain() : Sym{});
+  if (kind == AxisKind::kVector) kind = VectorKind();
+  const uint32_t lanes = kind == AxisKind::kThread ? schedule_.lanes : 1;
+  const Sym axis = b_->BeginFor(kind, extent, width, kind == AxisKind::kParallel ? Grain() : Sym{}, lanes);
   e_->OpenScope();
   ++open_;
   return syms_.IsConst(extent, 1) ? syms_.Const(0) : axis;

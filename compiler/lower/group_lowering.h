@@ -69,6 +69,7 @@ class GroupLowering {
   bool FoldsRows() const;
   bool VectorIsOuter() const;
   Sym OpenOuter();
+  loop::AxisKind VectorKind() const;
   Sym Open(loop::AxisKind kind, Sym extent, uint32_t width);
   void CloseLoops(int down_to = 0);
   void OpenInner(std::span<const std::vector<int>> dims);

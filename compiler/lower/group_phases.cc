@@ -167,14 +167,16 @@ GroupLowering::Values GroupLowering::FoldDims(size_t i, std::span<const loop::Va
     e_->CloseScope();
     return yields;
   }
-  const bool vector = !schedule_.columns && i + 1 == schedule_.dims.size() && schedule_.width > 1;
+  const bool innermost = !schedule_.columns && i + 1 == schedule_.dims.size();
+  const AxisKind kind = innermost ? VectorKind() : AxisKind::kSerial;
   Sym extent = Extent(schedule_.dims[i]), base = syms_.Const(0);
   if (schedule_.sink == Schedule::Sink::kInside && i == NumOuter()) {
     base = syms_.Mul(chunk_, chunk_length_);
     extent = ChunkExtent(extent);
   }
-  const Sym axis = b_->BeginReduce(vector ? AxisKind::kVector : AxisKind::kSerial, extent, vector ? schedule_.width : 1,
-                                   vector ? schedule_.accumulators : 1, init);
+  const bool serial = kind == AxisKind::kSerial;
+  const Sym axis = b_->BeginReduce(kind, extent, serial ? 1 : schedule_.width, serial ? 1 : schedule_.accumulators,
+                                   init, kind == AxisKind::kThread ? schedule_.lanes : 1);
   SetIndex(schedule_.dims[i], syms_.Add(base, axis));
   e_->OpenScope();
   const Values yields = FoldDims(i + 1, init, combine, body);

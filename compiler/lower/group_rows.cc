@@ -7,8 +7,6 @@
 namespace kiln {
 namespace {
 
-// Of the first-level cache, beside the row's operands.
-constexpr int64_t kMaxRowBytes = 24 << 10;
 // Of the second-level cache, beside the row at hand.
 constexpr int64_t kMaxNextRowBytes = 256 << 10;
 
@@ -70,10 +68,10 @@ void GroupLowering::KeepLoads(int64_t length, int64_t& bytes) {
   }
   std::erase_if(kept_loads_, [](const KeptLoad& kept) { return kept.loops.empty(); });
   // A copy pays as long as the row's operands, its results and what is kept are in cache together.
-  bytes += RowTraffic(length);
+  if (!schedule_.on_gpu()) bytes += RowTraffic(length);
   for (KeptLoad& kept : kept_loads_) {
     const DType dtype = graph_.type(kept.load.root)->dtype;
-    if (bytes + length * ByteSize(dtype) > kMaxRowBytes) continue;
+    if (bytes + length * ByteSize(dtype) > schedule_.scratch_bytes) continue;
     bytes += length * ByteSize(dtype);
     kept.scratch = AddScratch(dtype, length);
   }
@@ -121,7 +119,7 @@ bool GroupLowering::KeepRow(NodeId n, uint32_t from, uint32_t phase, int64_t len
     for (uint32_t r = 0; r < node.num_results; ++r) {
       if (const TensorType* type = graph_.type(node.first_result + r)) more += length * ByteSize(type->dtype);
     }
-    if (bytes + more > kMaxRowBytes) return false;
+    if (bytes + more > schedule_.scratch_bytes) return false;
     bytes += more;
     for (uint32_t r = 0; r < node.num_results; ++r) {
       const TensorType* type = graph_.type(node.first_result + r);
@@ -157,7 +155,7 @@ void GroupLowering::LoadReused(uint32_t phase) {
 
 // What the loop before this one was the first to read, one row on, if this one has to compute for long meanwhile.
 void GroupLowering::PrefetchNextRow(uint32_t phase) {
-  if (probing() || phase == 0 || schedule_.columns || NumOuter() == 0) return;
+  if (probing() || phase == 0 || schedule_.columns || schedule_.on_gpu() || NumOuter() == 0) return;
   const auto costly = [&](const GroupNode& at) { return at.phase == phase && costly_.contains(at.node); };
   if (std::none_of(group_.nodes.begin(), group_.nodes.end(), costly)) return;
   const std::optional<int64_t> length = syms_.AsConst(NumPoints(group_.reduced));

@@ -117,6 +117,7 @@ void GroupLowering::InitPartials() {
     for (size_t k = 0; k < fold.init.size(); ++k) b_->Store(fold.partials[k], at, fold.init[k]);
   }
   CloseLoops(depth);
+  if (schedule_.on_gpu() && group_.sinks_outer) b_->Barrier();
 }
 
 // Points of the current chunk of a loop dim.
@@ -138,7 +139,11 @@ void GroupLowering::Sink(const Fold& sink, Place operand) {
   Values partial;
   for (const loop::BufferId buffer : sink.partials) partial.push_back(b_->Load(buffer, at));
   const Values combined = sink.spec.combine(*b_, partial, lifted);
+  // One thread stores what all have read, and will read again.
+  const bool one_stores = schedule_.on_gpu() && operand == Place::kOuter;
+  if (one_stores) b_->Barrier();
   for (size_t k = 0; k < combined.size(); ++k) b_->Store(sink.partials[k], at, combined[k]);
+  if (one_stores) b_->Barrier();
 }
 
 void GroupLowering::StorePartials(std::span<const Fold> sinks, std::span<const loop::ValueId> totals) {

@@ -14,7 +14,7 @@ constexpr size_t kMaxStaged = 4;
 loop::BufferId GroupLowering::AddScratch(DType dtype, int64_t elements) {
   kernel_.buffers.push_back({.dtype = dtype,
                              .size = syms_.Const(elements),
-                             .space = loop::Space::kRegister,
+                             .space = schedule_.on_gpu() ? loop::Space::kShared : loop::Space::kRegister,
                              .access = loop::Access::kReadWrite});
   return static_cast<loop::BufferId>(kernel_.buffers.size() - 1);
 }

@@ -48,7 +48,8 @@ std::string Schedule::ToString() const {
     absl::StrAppend(&text, i == static_cast<size_t>(num_outer) ? " | " : " ", "(", absl::StrJoin(dims[i], ","), ")");
   }
   if (tiled >= 0) absl::StrAppend(&text, " tile ", tile, " of (", absl::StrJoin(dims[tiled], ","), ")");
-  absl::StrAppend(&text, " width ", width, " accumulators ", accumulators, " block ", block);
+  absl::StrAppend(&text, " width ", width, on_gpu() ? absl::StrCat(" lanes ", lanes) : "", " accumulators ",
+                  accumulators, " block ", block);
   return text;
 }
 

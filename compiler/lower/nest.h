@@ -39,14 +39,18 @@ struct Schedule {
   bool columns = false;  // the vector axis is dims[num_outer - 1]; else it is dims.back()
   Sink sink = Sink::kNone;
   uint32_t width = 1;
+  // A GPU: the vector axis is the block's threads, with so many neighbours each (loop::AxisKind::kThread); 0: a CPU.
+  uint32_t lanes = 0;
   uint32_t accumulators = 1;
-  int64_t block = 0;             // iterations of the vector axis in one parallel step; 0: all of them
-  int64_t grain_work = 32768;    // element operations a thread should get at least
-  int64_t chunk_points = 16384;  // points a chunk should have at least
+  int64_t block = 0;                 // iterations of the vector axis in one parallel step; 0: all of them
+  int64_t grain_work = 32768;        // element operations a thread should get at least
+  int64_t scratch_bytes = 24 << 10;  // for rows that several loops need: of the memory nearest to the core
+  int64_t chunk_points = 16384;      // points a chunk should have at least
   int64_t max_chunks = 64;
   bool fill = false;  // a scatter: its kernel also writes what the results hold before
   int tiled = -1;     // loop dim; -1: no tiles
   int64_t tile = 32;
+  bool on_gpu() const { return lanes > 0; }
   std::string ToString() const;
 };
 

@@ -1,10 +1,13 @@
 #include "compiler/schedule/choose.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <optional>
 #include <utility>
 
+#include "compiler/codegen/cpu/machine.h"
+#include "compiler/codegen/cuda/machine.h"
 #include "compiler/lower/index.h"
 
 namespace kiln {
@@ -22,10 +25,18 @@ constexpr int64_t kLeastTiled = 16;
 // What a size is taken for where strides are compared: longer than most numbers that stand in graphs.
 constexpr int64_t kNominalSize = 4096;
 
+// Of a GPU: bytes that a thread accesses at once; threads of a block where nothing asks for more or fewer, as many as
+// suffice to keep memory busy, with several blocks a multiprocessor; vectors of a row for each thread, in registers.
+constexpr int64_t kAccessBytes = 16;
+constexpr int64_t kThreads = 256;
+constexpr int64_t kRowVectors = 4;
+// A few for each place that a device has for one.
+constexpr int64_t kMaxBlocks = 1024;
+
 class Chooser {
  public:
   Chooser(const Graph& graph, const Group& group, const Probe& probe, const ScheduleTarget& target)
-      : syms_(graph.syms()), group_(group), probe_(probe), target_(target) {}
+      : graph_(graph), syms_(graph.syms()), group_(group), probe_(probe), target_(target) {}
 
   Schedule Choose() {
     Schedule s;
@@ -37,7 +48,7 @@ class Chooser {
     std::vector<int> outer, reduced;
     for (const int d : order) (group_.reduced[d] ? reduced : outer).push_back(d);
     const bool columns = !reduced.empty() && !outer.empty() && !group_.reduced[order.back()];
-    if (columns && CanSink() && IsLarge() && Kept(group_.reduced) <= kMaxColumns) {
+    if (columns && !target_.on_gpu() && CanSink() && IsLarge() && Kept(group_.reduced) <= kMaxColumns) {
       SinkOutside(s, order, group_.reduced);
       return s;
     }
@@ -46,6 +57,10 @@ class Chooser {
     for (const auto* part : {&outer, &reduced}) {
       for (std::vector<int>& dims : Merge(*part)) s.dims.push_back(std::move(dims));
       if (part == &outer) s.num_outer = static_cast<int>(s.dims.size());
+    }
+    if (target_.on_gpu()) {
+      Threads(s, order, reduced.empty());
+      return s;
     }
     s.width = group_.ordered && !s.columns ? 1 : Width(s);
     if (!reduced.empty() && !s.columns && !group_.ordered) s.accumulators = 4;
@@ -92,8 +107,54 @@ class Chooser {
     s.dims = Merge(kept);
     s.width = Width(s);
     if (Any(group_.reduced) && sunk != group_.reduced) s.accumulators = 4;
+    if (target_.on_gpu()) {
+      Threads(s, order, /*pointwise=*/false);
+      s.accumulators = 1;
+    }
     s.dims.insert(s.dims.begin(), std::move(outer));
     s.num_outer = 1;
+  }
+
+  // Threads go along the innermost loop; where nothing is reduced that is all dims in one, in pieces of one vector a
+  // thread.
+  void Threads(Schedule& s, const std::vector<int>& order, bool pointwise) {
+    s.scratch_bytes = target_.shared_bytes;
+    s.max_chunks = kMaxBlocks;
+    const Sym run = s.dims.empty() ? syms_.Const(1) : Extent(s.columns ? s.dims[s.num_outer - 1] : s.dims.back());
+    const bool one_run = pointwise && s.dims.size() <= 1;
+    s.lanes = static_cast<uint32_t>(Lanes(run, one_run));
+    int64_t threads = kThreads;
+    if (group_.ordered && !s.columns) {
+      // What is carried along the row is one thread's.
+      threads = s.lanes = 1;
+    } else if (pointwise && !order.empty()) {
+      s.dims = {order};
+      s.num_outer = 1;
+    } else if (const std::optional<int64_t> length = syms_.AsConst(run)) {
+      const int64_t vectors = (*length + s.lanes - 1) / s.lanes;
+      threads = s.columns ? 32 : std::clamp<int64_t>(vectors / kRowVectors, 32, loop::kMaxThreads);
+    }
+    threads = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(threads)));
+    s.width = static_cast<uint32_t>(threads) * s.lanes;
+    if (VectorIsOuter(s)) s.block = s.width;
+  }
+
+  bool VectorIsOuter(const Schedule& s) const { return !Any(group_.reduced) || s.columns; }
+
+  // Neighbours along `run` that a thread takes: one access's worth of the narrowest elements, two of the widest at
+  // most. Not where a vector would reach beyond the run's end, unless memory ends there too.
+  int64_t Lanes(Sym run, bool alone) {
+    int64_t narrow = kAccessBytes, wide = 1;
+    for (const MemoryAccess& access : probe_.accesses) {
+      if (access.root == kNoValue) continue;
+      const int64_t bytes = ByteSize(graph_.type(access.root)->dtype);
+      narrow = std::min(narrow, bytes);
+      wide = std::max(wide, bytes);
+    }
+    int64_t lanes = std::min(kAccessBytes / narrow, 2 * kAccessBytes / wide);
+    if (alone) return lanes;
+    while (lanes > 1 && !syms_.ProvablyDivisible(run, syms_.Const(lanes))) lanes /= 2;
+    return lanes;
   }
 
   Var AxisOf(int d) const { return *syms_.AsVar(probe_.axes[d]); }
@@ -221,6 +282,7 @@ class Chooser {
     return !extent || *extent >= kLeastTiled;
   }
 
+  const Graph& graph_;
   SymContext& syms_;
   const Group& group_;
   const Probe& probe_;
@@ -228,6 +290,14 @@ class Chooser {
 };
 
 }  // namespace
+
+std::optional<ScheduleTarget> FindScheduleTarget(std::string_view target) {
+  if (const CpuMachine* cpu = FindCpuMachine(target))
+    return ScheduleTarget{.vector_bytes = static_cast<uint32_t>(cpu->vector_bytes)};
+  // What reductions exchange needs a little too.
+  if (FindCudaMachine(target) != nullptr) return ScheduleTarget{.shared_bytes = kStaticSharedBytes - (4 << 10)};
+  return std::nullopt;
+}
 
 Schedule ChooseSchedule(const Graph& graph, const Group& group, const Probe& probe, const ScheduleTarget& target) {
   return Chooser(graph, group, probe, target).Choose();

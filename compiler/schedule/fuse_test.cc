@@ -90,8 +90,8 @@ class Maker {
     absl::StatusOr<GraphRun> want = RunGraph(**graph, inputs, one);
     EXPECT_TRUE(want.ok()) << want.status();
     GraphRun run;
-    for (const uint32_t bytes : {16, 64}) {
-      RunGraphOptions fused{.limits = {}, .target = {.vector_bytes = bytes}, .sizes = sizes};
+    for (const char* target : {"sm_80", "x86-64-v2", "x86-64-v4"}) {
+      RunGraphOptions fused{.limits = {}, .target = *FindScheduleTarget(target), .sizes = sizes};
       absl::StatusOr<GraphRun> got = RunGraph(**graph, inputs, fused);
       EXPECT_TRUE(got.ok()) << got.status();
       if (!got.ok() || !want.ok()) return run;

@@ -1,10 +1,12 @@
 #include "compiler/schedule/lower_step.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/loop/mutate.h"
 #include "compiler/loop/text.h"
 #include "compiler/loop/verify.h"
 #include "compiler/lower/bundle.h"
@@ -37,6 +39,19 @@ absl::StatusOr<LoweredGroup> LowerAlone(const Graph& graph, const Aliases& alias
   absl::StatusOr<Probe> probe = ProbeGroup(graph, aliases, group);
   if (!probe.ok()) return probe.status();
   return LowerGroup(graph, aliases, group, ChooseSchedule(graph, group, *probe, target), *probe);
+}
+
+// Blocks of one launch have as many threads each.
+std::vector<std::vector<LoweredKernel>> ByThreads(std::vector<LoweredKernel> round) {
+  std::vector<std::vector<LoweredKernel>> alike;
+  for (LoweredKernel& kernel : round) {
+    const auto fits = [&](const std::vector<LoweredKernel>& others) {
+      return loop::BlockThreads(others[0].kernel) == loop::BlockThreads(kernel.kernel);
+    };
+    const auto found = std::find_if(alike.begin(), alike.end(), fits);
+    (found != alike.end() ? *found : alike.emplace_back()).push_back(std::move(kernel));
+  }
+  return alike;
 }
 
 }  // namespace
@@ -84,10 +99,12 @@ absl::StatusOr<LoweredStep> LowerStep(const Graph& graph, const Aliases& aliases
     step.reuse.insert(step.reuse.end(), reuse.begin(), reuse.end());
   }
   for (std::vector<LoweredKernel>& round : rounds) {
-    if (CanBundle(round)) {
-      step.kernels.push_back(Bundle(graph.syms(), std::move(round)));
-    } else {
-      for (LoweredKernel& kernel : round) step.kernels.push_back(std::move(kernel));
+    for (std::vector<LoweredKernel>& alike : ByThreads(std::move(round))) {
+      if (CanBundle(alike)) {
+        step.kernels.push_back(Bundle(graph.syms(), std::move(alike)));
+      } else {
+        for (LoweredKernel& kernel : alike) step.kernels.push_back(std::move(kernel));
+      }
     }
   }
   for (const LoweredKernel& kernel : step.kernels) {

@@ -38,15 +38,19 @@ GraphRun CheckRun(const std::string& text) {
     inputs.push_back(std::move(array));
   }
   const absl::StatusOr<GraphResult> want = Interpret(**graph, inputs, EvalRecord);
-  const absl::StatusOr<GraphRun> got =
-      RunGraph(**graph, storages, {.limits = {}, .target = {.vector_bytes = 32}, .sizes = {}});
   EXPECT_TRUE(want.ok()) << want.status();
-  EXPECT_TRUE(got.ok()) << got.status();
-  if (!want.ok() || !got.ok()) return {};
-  for (size_t o = 0; o < want->outputs.size(); ++o) {
-    EXPECT_TRUE(got->outputs[o] == std::get<HostArray>(want->outputs[o]).data) << "output " << o;
+  GraphRun run;
+  for (const char* target : {"sm_80", "x86-64-v3"}) {
+    absl::StatusOr<GraphRun> got =
+        RunGraph(**graph, storages, {.limits = {}, .target = *FindScheduleTarget(target), .sizes = {}});
+    EXPECT_TRUE(got.ok()) << target << ": " << got.status();
+    if (!want.ok() || !got.ok()) return {};
+    for (size_t o = 0; o < want->outputs.size(); ++o) {
+      EXPECT_TRUE(got->outputs[o] == std::get<HostArray>(want->outputs[o]).data) << target << ", output " << o;
+    }
+    run = *std::move(got);
   }
-  return *got;
+  return run;
 }
 
 }  // namespace kiln

@@ -16,13 +16,15 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "compiler/codegen/cpu/machine.h"
 #include "compiler/codegen/cpu/object.h"
+#include "compiler/codegen/cuda/machine.h"
+#include "compiler/codegen/cuda/ptx.h"
 #include "compiler/compile/compile.h"
 #include "compiler/compile/functions.h"
 #include "compiler/graph/text.h"
 #include "compiler/graph/verify.h"
 #include "compiler/loop/interp.h"
+#include "compiler/loop/mutate.h"
 #include "compiler/loop/text.h"
 #include "compiler/loop/verify.h"
 #include "compiler/lower/alias.h"
@@ -79,9 +81,13 @@ absl::Status ShowKernel(const loop::Kernel& given, const Flags& flags) {
   }
   loop::Kernel kernel = loop::Clone(given);
   if (absl::Status status = mathlib::Expand(kernel); !status.ok()) return status;
-  absl::StatusOr<std::string> text = flags.stop_after == "llvm"
-                                         ? LlvmText(kernel, "k", flags.target, LlvmStage::kOptimized)
-                                         : AssemblyText(kernel, "k", flags.target);
+  absl::StatusOr<std::string> text;
+  if (FindCudaMachine(flags.target) != nullptr) {
+    text = CompilePtx(kernel, "k", flags.target);
+  } else {
+    text = flags.stop_after == "llvm" ? LlvmText(kernel, "k", flags.target, LlvmStage::kOptimized)
+                                      : AssemblyText(kernel, "k", flags.target);
+  }
   if (!text.ok()) return text.status();
   std::cout << *text;
   return absl::OkStatus();
@@ -96,6 +102,17 @@ void ShowGroups(const Graph& graph, std::span<const Group> groups, std::span<con
                 << PrintNode(graph, graph.nodes()[node.node]) << "\n";
     }
   }
+}
+
+// "4096 of 256 threads: %0 %1 p0": the parallel axis, and what each global buffer is: a value or a partial result.
+std::string LaunchText(const Graph& graph, const LoweredKernel& kernel) {
+  std::string text =
+      absl::StrCat(graph.syms().ToString(kernel.extent), " of ", loop::BlockThreads(kernel.kernel), " threads:");
+  for (const KernelBuffer& buffer : kernel.buffers) {
+    absl::StrAppend(&text, buffer.root == kNoValue ? " p" : " %",
+                    buffer.root == kNoValue ? buffer.partial : buffer.root);
+  }
+  return text;
 }
 
 // Beside what the kernels would move if each node had one of its own.
@@ -114,8 +131,8 @@ absl::Status ShowTraffic(const Graph& graph, const Aliases& aliases, const Fusio
 
 absl::Status ShowKernels(const NamedGraph& function, const Flags& flags) {
   const Graph& graph = *function.graph;
-  const CpuMachine* machine = FindCpuMachine(flags.target);
-  if (machine == nullptr) return absl::InvalidArgumentError(absl::StrCat("unknown target ", flags.target));
+  const std::optional<ScheduleTarget> target = FindScheduleTarget(flags.target);
+  if (!target) return absl::InvalidArgumentError(absl::StrCat("unknown target ", flags.target));
   const Aliases aliases(graph);
   absl::StatusOr<Fusion> fusion = Fuse(graph, aliases, {.inputs_die = function.inputs_die});
   if (!fusion.ok()) return fusion.status();
@@ -127,14 +144,13 @@ absl::Status ShowKernels(const NamedGraph& function, const Flags& flags) {
       continue;
     }
     const std::span<const Group> groups = std::span(fusion->groups).subspan(step.index, step.count);
-    absl::StatusOr<LoweredStep> lowered =
-        LowerStep(graph, aliases, *fusion, step, {.vector_bytes = static_cast<uint32_t>(machine->vector_bytes)},
-                  memory.During(s));
+    absl::StatusOr<LoweredStep> lowered = LowerStep(graph, aliases, *fusion, step, *target, memory.During(s));
     if (!lowered.ok()) return lowered.status();
     memory.Note(lowered->reuse);
     ShowGroups(graph, groups, lowered->schedules);
     if (flags.stop_after == "fuse") continue;
     for (const LoweredKernel& kernel : lowered->kernels) {
+      std::cout << "# launch: " << LaunchText(graph, kernel) << "\n";
       if (absl::Status status = ShowKernel(kernel.kernel, flags); !status.ok()) return status;
     }
   }
@@ -198,7 +214,7 @@ int main(int argc, char** argv) {
   app.add_option("--stop-after", flags.stop_after, "the last stage to run; its result is printed")
       ->check(CLI::IsMember({"graph", "passes", "fuse", "loop", "llvm", "asm", "plan"}))
       ->capture_default_str();
-  app.add_option("--target", flags.target, "the CPU to compile for")->capture_default_str();
+  app.add_option("--target", flags.target, "the target to compile for")->capture_default_str();
   app.add_option("--memory-budget", flags.memory_budget, "the option memory_budget; else the request's");
   app.add_flag("--verify", flags.verify, "check every invariant of the graph");
   app.add_flag("--interp", flags.interp, "run each kernel in the loop interpreter and count its reads and writes");

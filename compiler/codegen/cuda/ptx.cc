@@ -49,15 +49,6 @@ absl::Status CheckSharedMemory(const loop::Kernel& kernel) {
 
 }  // namespace
 
-uint32_t BlockThreads(const loop::Kernel& kernel) {
-  uint32_t threads = 1;
-  loop::Walk(kernel.body, [&](const loop::Stmt& stmt) {
-    const loop::Axis* axis = loop::AxisOf(stmt);
-    if (axis != nullptr && axis->kind == loop::AxisKind::kThread) threads = axis->width / axis->lanes;
-  });
-  return threads;
-}
-
 absl::StatusOr<std::string> CompilePtx(const loop::Kernel& kernel, std::string_view symbol, std::string_view target) {
   if (absl::Status status = codegen::CheckSymbol(symbol); !status.ok()) return status;
   const CudaMachine* machine = FindCudaMachine(target);
@@ -81,7 +72,7 @@ absl::StatusOr<std::string> CompilePtx(const loop::Kernel& kernel, std::string_v
     const std::string name = absl::StrCat(std::string(symbol), aligned ? std::string(kAlignedSuffix) : "");
     absl::StatusOr<llvm::Function*> function = EmitKernel(kernel, name, emit, module);
     if (!function.ok()) return function.status();
-    MakeEntry(**function, BlockThreads(kernel));
+    MakeEntry(**function, loop::BlockThreads(kernel));
   }
   std::string message;
   llvm::raw_string_ostream errors(message);

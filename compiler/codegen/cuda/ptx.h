@@ -14,7 +14,7 @@ namespace kiln {
 // with kAlignedSuffix those that begin at multiples of kBufferAlignment bytes. Their parameters: a pointer to each
 // kGlobal buffer, an int64 for each size parameter, and a pointer to an int64 error word on the device (artifact/abi.h
 // says what is written there). They run on a grid of as many blocks as the parallel axis has iterations, in one
-// dimension, each of BlockThreads(kernel) threads in one dimension; all shared memory is static.
+// dimension, each of loop::BlockThreads(kernel) threads in one dimension; all shared memory is static.
 //
 // `kernel` is verified, scheduled with kThread axes and shared scratch, and free of mathlib's functions; expressions
 // may be interned in its SymContext. InvalidArgument: not a CUDA target, or not a symbol. Unimplemented: see emit.h,
@@ -24,8 +24,5 @@ absl::StatusOr<std::string> CompilePtx(const loop::Kernel& kernel, std::string_v
 
 inline constexpr std::string_view kAlignedSuffix = "_aligned";
 inline constexpr uint64_t kBufferAlignment = 16;
-
-// Threads of the kernel's kThread axes; 1 if there are none.
-uint32_t BlockThreads(const loop::Kernel& kernel);
 
 }  // namespace kiln
