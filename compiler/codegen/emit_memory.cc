@@ -100,7 +100,17 @@ llvm::Align KernelEmitter::AlignOf(DType type, const IndexPattern& pattern) cons
 
 llvm::Value* KernelEmitter::LoadLanes(const loop::Let& let, const IndexPattern& pattern, llvm::Value* pointer,
                                       llvm::Value* mask) {
-  if (mask != nullptr && !HasMaskedAccess(pattern, let.type)) return LoadLaneByLane(let, pattern, pointer, mask);
+  if (mask != nullptr && !HasMaskedAccess(pattern, let.type)) {
+    if (!is_simt_ || !pattern.starts_on_vector) return LoadLaneByLane(let, pattern, pointer, mask);
+    // Masks change mostly where vectors do: all lanes or none.
+    llvm::Value* all = b_.CreateAndReduce(mask);
+    llvm::Value* some = b_.CreateAnd(b_.CreateOrReduce(mask), b_.CreateNot(all));
+    llvm::Value* none =
+        llvm::Constant::getNullValue(WithLanes(RegisterType(b_.getContext(), let.type), index_.vector_axis().lanes));
+    const Values lanes =
+        EmitIf(b_, some, {none}, [&]() -> Values { return {LoadLaneByLane(let, pattern, pointer, mask)}; });
+    return EmitIf(b_, all, lanes, [&]() -> Values { return {LoadLanes(let, pattern, pointer, nullptr)}; })[0];
+  }
   llvm::Type* element = MemoryType(b_.getContext(), let.type);
   llvm::Type* vector = WithLanes(element, index_.vector_axis().lanes);
   const llvm::Align align = AlignOf(let.type, pattern);

@@ -54,10 +54,12 @@ bool GroupLowering::FoldsRows() const {
 
 // The vector axis belongs to the parallel part: pointwise groups, and columns.
 bool GroupLowering::VectorIsOuter() const {
-  return schedule_.sink == Schedule::Sink::kNone && !schedule_.dims.empty() && (!FoldsRows() || schedule_.columns);
+  if (schedule_.sink != Schedule::Sink::kNone) return schedule_.columns;
+  return !schedule_.dims.empty() && (!FoldsRows() || schedule_.columns);
 }
 
-// Opens the parallel axis, and the vector axis if it is not reduced. Returns the parallel extent.
+// Opens the parallel axis, over chunks too if sinks are inside, and the vector axis if it is not reduced. Returns the
+// parallel extent.
 Sym GroupLowering::OpenOuter() {
   const size_t parallel = NumOuter() - (VectorIsOuter() ? 1 : 0);
   Sym count = syms_.Const(1);
@@ -72,8 +74,14 @@ Sym GroupLowering::OpenOuter() {
     inner = Extent(schedule_.dims[parallel]);
     if (schedule_.block > 0) blocks = syms_.CeilDiv(inner, block);
   }
-  const Sym extent = syms_.Mul(count, blocks);
+  const bool chunked = schedule_.sink == Schedule::Sink::kInside;
+  const Sym extent = syms_.Mul(syms_.Mul(count, blocks), chunked ? chunks_ : syms_.Const(1));
   Sym p = Open(AxisKind::kParallel, extent, 1);
+  if (chunked) {
+    AddPartials(loop::Access::kWrite);
+    chunk_ = syms_.Mod(p, chunks_);
+    p = syms_.FloorDiv(p, chunks_);
+  }
   const Index outer = Unravel(syms_, syms_.FloorDiv(p, blocks), extents);
   for (size_t i = 0; i < parallel; ++i) SetIndex(schedule_.dims[i], outer[i]);
   if (!VectorIsOuter()) return extent;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -96,6 +97,7 @@ class GroupLowering {
 
   // --- group_tiles.cc ---
   Sym OpenTiles();
+  std::pair<Sym, Sym> OpenTile(Sym outer, Sym inner);
   void CopyTiles(Sym base_along, Sym length_along, Sym base_vector, Sym length_vector);
   Sym AtCurrentPoint(Sym index);
   bool IsStaged(const MemoryAccess& access) const;

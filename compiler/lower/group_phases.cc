@@ -175,7 +175,9 @@ GroupLowering::Values GroupLowering::FoldDims(size_t i, std::span<const loop::Va
     extent = ChunkExtent(extent);
   }
   const bool serial = kind == AxisKind::kSerial;
-  const Sym axis = b_->BeginReduce(kind, extent, serial ? 1 : schedule_.width, serial ? 1 : schedule_.accumulators,
+  // Columns on a GPU: several rows are on their way at a time.
+  const bool accumulates = !serial || (schedule_.columns && schedule_.on_gpu() && i + 1 == schedule_.dims.size());
+  const Sym axis = b_->BeginReduce(kind, extent, serial ? 1 : schedule_.width, accumulates ? schedule_.accumulators : 1,
                                    init, kind == AxisKind::kThread ? schedule_.lanes : 1);
   SetIndex(schedule_.dims[i], syms_.Add(base, axis));
   e_->OpenScope();

@@ -56,7 +56,7 @@ void GroupLowering::CountChunks() {
   chunk_length_ = syms_.Max(syms_.CeilDiv(extent, syms_.Const(schedule_.max_chunks)),
                             syms_.CeilDiv(syms_.Const(schedule_.chunk_points), rest));
   if (inside) {
-    const Sym round = syms_.Const(int64_t{schedule_.width} * schedule_.accumulators);
+    const Sym round = syms_.Const(int64_t{schedule_.columns ? 1 : schedule_.width} * schedule_.accumulators);
     chunk_length_ = syms_.Mul(syms_.CeilDiv(chunk_length_, round), round);
   }
   chunks_ = syms_.Max(syms_.CeilDiv(extent, chunk_length_), one);
@@ -81,26 +81,15 @@ void GroupLowering::AddPartials(loop::Access access) {
   }
 }
 
-// Opens the parallel axis and, for kOutside, the loop along a chunk's points. Returns the parallel extent.
+// Opens the parallel axis and, for kOutside, the loop along a chunk's points; for kInside all that OpenOuter does.
+// Returns the parallel extent.
 Sym GroupLowering::OpenChunks() {
   const bool inside = schedule_.sink == Schedule::Sink::kInside;
   CountChunks();
-  std::vector<Sym> extents;
-  Sym extent = chunks_;
-  if (inside) {
-    for (const std::vector<int>& dims : KeptDims()) {
-      extents.push_back(Extent(dims));
-      extent = syms_.Mul(extent, extents.back());
-    }
-  }
+  if (inside) return OpenOuter();
+  const Sym extent = chunks_;
   const Sym p = Open(AxisKind::kParallel, extent, 1);
-  AddPartials(inside ? loop::Access::kWrite : loop::Access::kReadWrite);
-  if (inside) {
-    chunk_ = syms_.Mod(p, chunks_);
-    const Index outer = Unravel(syms_, syms_.FloorDiv(p, chunks_), extents);
-    for (size_t i = 0; i < outer.size(); ++i) SetIndex(schedule_.dims[i], outer[i]);
-    return extent;
-  }
+  AddPartials(loop::Access::kReadWrite);
   chunk_ = p;
   InitPartials();
   const Sym row = Open(AxisKind::kSerial, ChunkExtent(Extent(schedule_.dims[0])), 1);
@@ -191,7 +180,10 @@ GroupLowering::Values GroupLowering::FoldPartials() {
     return tuple;
   }
   if (stage_ == Stage::kMain) return load(syms_.Const(0));
-  const Sym chunk = b_->BeginReduce(AxisKind::kSerial, chunks_, 1, 1, init);
+  const bool threads = schedule_.on_gpu() && schedule_.dims.empty();
+  const Sym chunk =
+      b_->BeginReduce(threads ? AxisKind::kThread : AxisKind::kSerial, chunks_, threads ? schedule_.width : 1,
+                      schedule_.on_gpu() ? schedule_.accumulators : 1, init);
   const Values yields = load(chunk);
   return b_->EndReduce(yields, CombineAll(folds));
 }

@@ -54,9 +54,9 @@ Sym GroupLowering::OpenTiles() {
         syms_.ProvablyDivisible(whole, tile) ? tile : syms_.Min(tile, syms_.Sub(whole, base[i == vector]));
   }
   CopyTiles(base[0], length[0], base[1], length[1]);
-  const Sym along = Open(AxisKind::kSerial, length[0], 1);
+  if (schedule_.on_gpu()) b_->Barrier();
+  const auto [along, across] = OpenTile(length[0], length[1]);
   SetIndex(schedule_.dims[tiled], syms_.Add(base[0], along));
-  const Sym across = Open(AxisKind::kVector, length[1], schedule_.width);
   SetIndex(schedule_.dims[vector], syms_.Add(base[1], across));
   const Sym from = syms_.Add(syms_.Mul(across, syms_.Const(schedule_.tile + 1)), along);
   for (const Staged& staged : staged_)
@@ -65,6 +65,16 @@ Sym GroupLowering::OpenTiles() {
     if (access.root != kNoValue && !IsStaged(access)) PrefetchNextTile(access);
   }
   return extent;
+}
+
+// Loops over a tile: a GPU's threads share all of it.
+std::pair<Sym, Sym> GroupLowering::OpenTile(Sym outer, Sym inner) {
+  if (schedule_.on_gpu()) {
+    const Sym at = Open(AxisKind::kVector, syms_.Mul(outer, inner), schedule_.width);
+    return {syms_.FloorDiv(at, inner), syms_.Mod(at, inner)};
+  }
+  const Sym at = Open(AxisKind::kSerial, outer, 1);
+  return {at, Open(AxisKind::kVector, inner, schedule_.width)};
 }
 
 bool GroupLowering::IsStaged(const MemoryAccess& access) const {
@@ -78,7 +88,7 @@ void GroupLowering::PrefetchNextTile(const MemoryAccess& access) {
 
 // Asks for the element of `access` that is `steps` along the dim.
 void GroupLowering::PrefetchAt(const MemoryAccess& access, int dim, int64_t steps) {
-  if (NamesData(syms_, access.index)) return;
+  if (schedule_.on_gpu() || NamesData(syms_, access.index)) return;
   Sym& at = at_[static_cast<size_t>(dim)];
   const Sym here = at;
   at = syms_.Add(here, syms_.Const(steps));
@@ -91,9 +101,9 @@ void GroupLowering::CopyTiles(Sym base_along, Sym length_along, Sym base_vector,
   const Var along_axis = *syms_.AsVar(probe_->axes[along.back()]),
             vector_axis = *syms_.AsVar(probe_->axes[vector.back()]);
   const int depth = open_;
-  const Sym across = Open(AxisKind::kSerial, length_vector, 1);
+  int64_t bytes = 0;
+  const auto [across, contiguous] = OpenTile(length_vector, length_along);
   SetIndex(vector, syms_.Add(base_vector, across));
-  const Sym contiguous = Open(AxisKind::kVector, length_along, schedule_.width);
   SetIndex(along, syms_.Add(base_along, contiguous));
   const Sym to = syms_.Add(syms_.Mul(across, syms_.Const(schedule_.tile + 1)), contiguous);
   for (const MemoryAccess& access : probe_->accesses) {
@@ -101,6 +111,8 @@ void GroupLowering::CopyTiles(Sym base_along, Sym length_along, Sym base_vector,
     if (IsStaged(access) || staged_.size() == kMaxStaged) continue;
     // A column more than the tile has, so that its rows do not fall on the same cache sets.
     const int64_t elements = schedule_.tile * (schedule_.tile + 1);
+    bytes += elements * ByteSize(graph_.type(access.root)->dtype);
+    if (schedule_.on_gpu() && bytes > schedule_.scratch_bytes) continue;
     staged_.push_back({access, AddScratch(graph_.type(access.root)->dtype, elements)});
     b_->Store(staged_.back().scratch, to, e_->LoadFlat(access.root, AtCurrentPoint(access.index)));
     PrefetchNextTile(access);

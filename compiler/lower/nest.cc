@@ -27,6 +27,7 @@ Group WithSinks(Group group) {
 // Over the dims that are not sunk, which are few or already spread over threads.
 Schedule FinishSchedule(const Group& group, const Schedule& main) {
   constexpr int64_t kBlock = 64;
+  constexpr uint32_t kFinishThreads = 256, kFinishAccumulators = 8;  // GPU
   Schedule finish = main;
   finish.sink = Schedule::Sink::kNone;
   finish.columns = false;
@@ -36,6 +37,12 @@ Schedule FinishSchedule(const Group& group, const Schedule& main) {
   if (group.sinks_outer) finish.dims.clear();
   finish.num_outer = static_cast<int>(finish.dims.size());
   finish.block = kBlock;
+  if (main.on_gpu()) {
+    // A warp for as many points as it has threads, or a block for a single one.
+    finish.lanes = 1;
+    finish.block = finish.width = finish.dims.empty() ? kFinishThreads : loop::kWarp;
+    finish.accumulators = kFinishAccumulators;
+  }
   return finish;
 }
 

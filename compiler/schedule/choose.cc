@@ -4,6 +4,7 @@
 #include <bit>
 #include <limits>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "compiler/codegen/cpu/machine.h"
@@ -30,6 +31,12 @@ constexpr int64_t kNominalSize = 4096;
 constexpr int64_t kAccessBytes = 16;
 constexpr int64_t kThreads = 256;
 constexpr int64_t kRowVectors = 4;
+// Of a block that goes down columns: rows on their way at a time, and at least so many in all.
+constexpr int64_t kColumnThreads = 128;
+constexpr uint32_t kColumnAccumulators = 8;
+constexpr int64_t kColumnRows = 64;
+constexpr int64_t kMaxColumnChunks = 128;
+constexpr int64_t kTile = 64;
 // A few for each place that a device has for one.
 constexpr int64_t kMaxBlocks = 1024;
 
@@ -48,7 +55,8 @@ class Chooser {
     std::vector<int> outer, reduced;
     for (const int d : order) (group_.reduced[d] ? reduced : outer).push_back(d);
     const bool columns = !reduced.empty() && !outer.empty() && !group_.reduced[order.back()];
-    if (columns && !target_.on_gpu() && CanSink() && IsLarge() && Kept(group_.reduced) <= kMaxColumns) {
+    const bool folds_columns = columns && CanSink() && IsLarge();
+    if (folds_columns && !target_.on_gpu() && Kept(group_.reduced) <= kMaxColumns) {
       SinkOutside(s, order, group_.reduced);
       return s;
     }
@@ -60,14 +68,14 @@ class Chooser {
     }
     if (target_.on_gpu()) {
       Threads(s, order, reduced.empty());
+      if (folds_columns || (!s.columns && Splits(reduced))) s.sink = Schedule::Sink::kInside;
       return s;
     }
     s.width = group_.ordered && !s.columns ? 1 : Width(s);
     if (!reduced.empty() && !s.columns && !group_.ordered) s.accumulators = 4;
     s.block = Block(s);
     if (reduced.empty()) Tile(s);
-    if (!reduced.empty() && !s.columns && CanSink() && IsLarge() && Kept(group_.reduced) <= kFewRows)
-      s.sink = Schedule::Sink::kInside;
+    if (!s.columns && Splits(reduced)) s.sink = Schedule::Sink::kInside;
     return s;
   }
 
@@ -81,6 +89,11 @@ class Chooser {
       if (at.phase > 1 || (at.place == Place::kFull && at.phase > 0)) return false;
     }
     return true;
+  }
+
+  // Rows so few and so long that each is cut into chunks.
+  bool Splits(const std::vector<int>& reduced) {
+    return !reduced.empty() && CanSink() && IsLarge() && Kept(group_.reduced) <= kFewRows;
   }
 
   // Not known to be too small to be cut into chunks.
@@ -119,34 +132,49 @@ class Chooser {
   // thread.
   void Threads(Schedule& s, const std::vector<int>& order, bool pointwise) {
     s.scratch_bytes = target_.shared_bytes;
-    s.max_chunks = kMaxBlocks;
-    const Sym run = s.dims.empty() ? syms_.Const(1) : Extent(s.columns ? s.dims[s.num_outer - 1] : s.dims.back());
+    s.max_chunks = s.columns ? kMaxColumnChunks : kMaxBlocks;
+    if (s.columns && !group_.ordered) {
+      s.chunk_points = kColumnRows;
+      s.accumulators = kColumnAccumulators;
+    }
+    const std::vector<int> along = s.dims.empty() ? std::vector<int>()
+                                   : s.columns    ? s.dims[s.num_outer - 1]
+                                                  : s.dims.back();
+    const Sym run = Extent(along);
     const bool one_run = pointwise && s.dims.size() <= 1;
-    s.lanes = static_cast<uint32_t>(Lanes(run, one_run));
+    s.lanes = static_cast<uint32_t>(Lanes(along, one_run));
     int64_t threads = kThreads;
+    if (pointwise) Tile(s);
     if (group_.ordered && !s.columns) {
       // What is carried along the row is one thread's.
       threads = s.lanes = 1;
+    } else if (s.tiled >= 0) {
+      s.tile = kTile;
     } else if (pointwise && !order.empty()) {
       s.dims = {order};
       s.num_outer = 1;
     } else if (const std::optional<int64_t> length = syms_.AsConst(run)) {
       const int64_t vectors = (*length + s.lanes - 1) / s.lanes;
-      threads = s.columns ? 32 : std::clamp<int64_t>(vectors / kRowVectors, 32, loop::kMaxThreads);
+      threads = s.columns ? kColumnThreads : std::clamp<int64_t>(vectors / kRowVectors, 32, loop::kMaxThreads);
     }
     threads = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(threads)));
     s.width = static_cast<uint32_t>(threads) * s.lanes;
-    if (VectorIsOuter(s)) s.block = s.width;
+    if (VectorIsOuter(s) && s.tiled < 0) s.block = s.width;
   }
 
   bool VectorIsOuter(const Schedule& s) const { return !Any(group_.reduced) || s.columns; }
 
-  // Neighbours along `run` that a thread takes: one access's worth of the narrowest elements, two of the widest at
-  // most. Not where a vector would reach beyond the run's end, unless memory ends there too.
-  int64_t Lanes(Sym run, bool alone) {
+  bool GoesAlong(const MemoryAccess& access, std::span<const int> dims) {
+    return std::ranges::any_of(dims, [&](int d) { return syms_.Mentions(access.index, AxisOf(d)); });
+  }
+
+  // Neighbours along the loop over `dims` that a thread takes: one access's worth of the narrowest elements, two of the
+  // widest at most. Not where a vector would reach beyond the run's end, unless memory ends there too.
+  int64_t Lanes(std::span<const int> dims, bool alone) {
+    const Sym run = Extent(dims);
     int64_t narrow = kAccessBytes, wide = 1;
     for (const MemoryAccess& access : probe_.accesses) {
-      if (access.root == kNoValue) continue;
+      if (access.root == kNoValue || !GoesAlong(access, dims)) continue;
       const int64_t bytes = ByteSize(graph_.type(access.root)->dtype);
       narrow = std::min(narrow, bytes);
       wide = std::max(wide, bytes);
@@ -237,7 +265,7 @@ class Chooser {
     return true;
   }
 
-  Sym Extent(const std::vector<int>& dims) {
+  Sym Extent(std::span<const int> dims) {
     Sym extent = syms_.Const(1);
     for (const int d : dims) extent = syms_.Mul(extent, group_.space[d]);
     return extent;
