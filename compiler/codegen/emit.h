@@ -5,6 +5,7 @@
 // either uniform (a scalar) or varying (one element a lane). Nothing is left to LLVM's vectorisers.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -26,6 +27,8 @@ struct EmitTarget {
   // A GPU: an iteration of the parallel axis is a block, kThread axes are its threads. The function's parameters are
   // then the buffers, the sizes and the error word, each by itself (codegen/cuda/ptx.h). Else kThread has no code.
   bool simt = false;
+  // The symbol of a function of mathlib, of f32 or f64, that the module will be linked with; null: there are none.
+  std::string (*function_symbol)(loop::Op op, DType type) = nullptr;
   bool aligned_buffers = false;  // global buffers begin at multiples of 16 bytes
   // Smallest element, in bytes, of which vectors are accessed under a mask by instructions; smaller ones, and all if
   // there is none so large, go lane by lane.

@@ -64,7 +64,8 @@ class IndexEmitter {
   bool IsVarying(Sym s) const;
   llvm::Value* Uniform(Sym s);  // i64; `s` is not varying
   llvm::Value* Lanes(Sym s);    // <lanes x i64>
-  // Also finds the lanes' step behind divisions by multiples of their number, of an axis that begins at multiples of it.
+  // Also finds the lanes' step behind divisions by multiples of their number, of an axis that begins at multiples of
+  // it.
   IndexPattern Pattern(Sym s);
 
   const absl::Status& status() const { return status_; }

@@ -1,6 +1,9 @@
 #include "compiler/codegen/emit_scalar.h"
 
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/Module.h>
+
+#include <vector>
 
 #include "compiler/codegen/emit_software.h"
 
@@ -175,11 +178,31 @@ llvm::Value* EmitInt(llvm::IRBuilderBase& b, Op op, bool is_signed, std::span<ll
   }
 }
 
+// Lane by lane.
+llvm::Value* CallFunction(const EmitContext& context, Op op, DType type, std::span<llvm::Value* const> args) {
+  llvm::IRBuilderBase& b = context.b;
+  llvm::Type* scalar = args[0]->getType()->getScalarType();
+  const std::vector<llvm::Type*> parameters(args.size(), scalar);
+  const llvm::FunctionCallee function = context.module.getOrInsertFunction(
+      context.target.function_symbol(op, type), llvm::FunctionType::get(scalar, parameters, false));
+  if (!args[0]->getType()->isVectorTy())
+    return b.CreateCall(function, llvm::ArrayRef<llvm::Value*>(args.data(), args.size()));
+  llvm::Value* result = llvm::PoisonValue::get(args[0]->getType());
+  for (unsigned lane = 0; lane < LanesOf(args[0]); ++lane) {
+    llvm::SmallVector<llvm::Value*, 2> operands;
+    for (llvm::Value* arg : args) operands.push_back(b.CreateExtractElement(arg, uint64_t{lane}));
+    result = b.CreateInsertElement(result, b.CreateCall(function, operands), uint64_t{lane});
+  }
+  return result;
+}
+
 }  // namespace
 
 llvm::Value* EmitOp(const EmitContext& context, Op op, DType type, std::span<llvm::Value* const> args) {
   if (op == Op::kSelect) return context.b.CreateSelect(args[0], args[1], args[2]);
   if (type == DType::kBool) return EmitBool(context.b, op, args);
+  if (loop::IsFunction(op))
+    return context.target.function_symbol != nullptr ? CallFunction(context, op, type, args) : nullptr;
   if (type == DType::kFloat32 || type == DType::kFloat64) return EmitFloat(context, op, args);
   if (IsInt(type)) return EmitInt(context.b, op, IsSignedInt(type), args);
   return nullptr;

@@ -8,8 +8,9 @@
 
 namespace kiln::codegen {
 
-// Any operation but kConst, kIndex, kLoad, kCheckIndex, kCast, kBitcast and mathlib's functions. `type` is that of the
-// operands (of args[1] for kSelect). Never traps, whatever the operands. nullptr: not defined on `type`.
+// Any operation but kConst, kIndex, kLoad, kCheckIndex, kCast and kBitcast; mathlib's functions only where the target
+// has symbols for them. `type` is that of the operands (of args[1] for kSelect). Never traps, whatever the operands.
+// nullptr: not defined on `type`.
 llvm::Value* EmitOp(const EmitContext& context, loop::Op op, DType type, std::span<llvm::Value* const> args);
 
 }  // namespace kiln::codegen

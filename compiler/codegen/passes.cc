@@ -1,6 +1,8 @@
 #include "compiler/codegen/passes.h"
 
 #include <llvm/Passes/PassBuilder.h>
+#include <llvm/Transforms/IPO/AlwaysInliner.h>
+#include <llvm/Transforms/IPO/GlobalDCE.h>
 #include <llvm/Transforms/InstCombine/InstCombine.h>
 #include <llvm/Transforms/Scalar/EarlyCSE.h>
 #include <llvm/Transforms/Scalar/LICM.h>
@@ -10,7 +12,7 @@
 
 namespace kiln::codegen {
 
-void RunPasses(llvm::Module& module, llvm::TargetMachine& machine, bool unroll) {
+void RunPasses(llvm::Module& module, llvm::TargetMachine& machine, const PassOptions& options) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager sccs;
@@ -22,11 +24,15 @@ void RunPasses(llvm::Module& module, llvm::TargetMachine& machine, bool unroll) 
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, sccs, modules);
 
+  llvm::ModulePassManager inlining;
+  inlining.addPass(llvm::AlwaysInlinerPass());  // library functions, of which only callees are left then
+  inlining.addPass(llvm::GlobalDCEPass());
+  if (options.inline_calls) inlining.run(module, modules);
   llvm::FunctionPassManager passes;
   passes.addPass(llvm::SimplifyCFGPass());  // scopes leave blocks behind that only jump
   passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
   passes.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LICMPass(llvm::LICMOptions()), /*UseMemorySSA=*/true));
-  if (unroll) passes.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LoopFullUnrollPass()));
+  if (options.unroll) passes.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LoopFullUnrollPass()));
   passes.addPass(llvm::InstCombinePass(llvm::InstCombineOptions().setMaxIterations(1)));
   passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/false));
   for (llvm::Function& function : module) {

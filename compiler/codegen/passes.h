@@ -6,9 +6,13 @@
 
 namespace kiln::codegen {
 
+struct PassOptions {
+  bool unroll = false;        // short loops with constant bounds: their loads are in flight together
+  bool inline_calls = false;  // of functions marked so, which then go
+};
+
 // Vectors are explicit already, so what is left is cleaning up: common subexpressions, peepholes, and moving what a
-// loop does not change out of it. Nothing that calls functions or vectorises. `unroll`: short loops with constant
-// bounds become straight code, whose loads are in flight together.
-void RunPasses(llvm::Module& module, llvm::TargetMachine& machine, bool unroll = false);
+// loop does not change out of it. Nothing that calls functions or vectorises.
+void RunPasses(llvm::Module& module, llvm::TargetMachine& machine, const PassOptions& options = {});
 
 }  // namespace kiln::codegen

@@ -21,8 +21,11 @@ using loop::ValueId;
 
 class Expander {
  public:
-  explicit Expander(loop::Kernel& kernel)
-      : first_value_(kernel.first_value), replaced_(kernel.num_values, loop::kNone), known_(kernel, scratch_) {}
+  Expander(loop::Kernel& kernel, const std::function<bool(loop::Op)>& keep)
+      : keep_(keep),
+        first_value_(kernel.first_value),
+        replaced_(kernel.num_values, loop::kNone),
+        known_(kernel, scratch_) {}
 
   absl::Status Run(Block& block) {
     Block out;
@@ -30,7 +33,7 @@ class Expander {
     for (Stmt& stmt : block) {
       loop::ForEachOperand(stmt, [this](ValueId& value) { value = Current(value); });
       const Let* let = std::get_if<Let>(&stmt.node);
-      const Function* function = let == nullptr ? nullptr : FindFunction(let->op);
+      const Function* function = let == nullptr || (keep_ && keep_(let->op)) ? nullptr : FindFunction(let->op);
       if (function != nullptr) {
         const Builder::OriginScope origin(builder, stmt.origin);
         Replace(*let, *function, builder);
@@ -67,6 +70,7 @@ class Expander {
     changed_ = true;
   }
 
+  const std::function<bool(loop::Op)>& keep_;
   ValueId first_value_;
   std::vector<ValueId> replaced_;  // by value of the kernel as it came
   bool changed_ = false;
@@ -76,8 +80,8 @@ class Expander {
 
 }  // namespace
 
-absl::Status Expand(loop::Kernel& kernel) {
-  Expander expander(kernel);
+absl::Status Expand(loop::Kernel& kernel, const std::function<bool(loop::Op)>& keep) {
+  Expander expander(kernel, keep);
   if (absl::Status status = expander.Run(kernel.body); !status.ok()) return status;
   if (expander.changed()) loop::Simplify(kernel);
   return absl::OkStatus();

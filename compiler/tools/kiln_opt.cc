@@ -42,6 +42,7 @@ struct Flags {
   std::string file;
   std::string stop_after = "loop";
   std::string target = "x86-64-v3";
+  std::string libdevice;
   bool verify = false;
   bool interp = false;
   std::optional<double> memory_budget;
@@ -72,6 +73,18 @@ absl::Status Interpret(const loop::Kernel& kernel, const Flags& flags) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> ShowPtx(loop::Kernel& kernel, const Flags& flags) {
+  std::string libdevice;
+  if (!flags.libdevice.empty()) {
+    absl::StatusOr<std::string> read = ReadFile(flags.libdevice);
+    if (!read.ok()) return read.status();
+    libdevice = *std::move(read);
+  }
+  const auto keep = [&](loop::Op op) { return !libdevice.empty() && LibdeviceHas(op); };
+  if (absl::Status status = mathlib::Expand(kernel, keep); !status.ok()) return status;
+  return CompilePtx(kernel, "k", flags.target, libdevice);
+}
+
 absl::Status ShowKernel(const loop::Kernel& given, const Flags& flags) {
   if (absl::Status status = loop::Verify(given); !status.ok()) return status;
   if (flags.interp) return Interpret(given, flags);
@@ -80,10 +93,11 @@ absl::Status ShowKernel(const loop::Kernel& given, const Flags& flags) {
     return absl::OkStatus();
   }
   loop::Kernel kernel = loop::Clone(given);
-  if (absl::Status status = mathlib::Expand(kernel); !status.ok()) return status;
   absl::StatusOr<std::string> text;
   if (FindCudaMachine(flags.target) != nullptr) {
-    text = CompilePtx(kernel, "k", flags.target);
+    text = ShowPtx(kernel, flags);
+  } else if (absl::Status status = mathlib::Expand(kernel); !status.ok()) {
+    return status;
   } else {
     text = flags.stop_after == "llvm" ? LlvmText(kernel, "k", flags.target, LlvmStage::kOptimized)
                                       : AssemblyText(kernel, "k", flags.target);
@@ -215,6 +229,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"graph", "passes", "fuse", "loop", "llvm", "asm", "plan"}))
       ->capture_default_str();
   app.add_option("--target", flags.target, "the target to compile for")->capture_default_str();
+  app.add_option("--libdevice", flags.libdevice, "CUDA's libdevice.10.bc, for its functions instead of kiln's own");
   app.add_option("--memory-budget", flags.memory_budget, "the option memory_budget; else the request's");
   app.add_flag("--verify", flags.verify, "check every invariant of the graph");
   app.add_flag("--interp", flags.interp, "run each kernel in the loop interpreter and count its reads and writes");

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/codegen/cuda/libdevice.h"
 #include "compiler/codegen/cuda/machine.h"
 #include "compiler/codegen/cuda/target.h"
 #include "compiler/codegen/emit.h"
@@ -49,7 +50,10 @@ absl::Status CheckSharedMemory(const loop::Kernel& kernel) {
 
 }  // namespace
 
-absl::StatusOr<std::string> CompilePtx(const loop::Kernel& kernel, std::string_view symbol, std::string_view target) {
+bool LibdeviceHas(loop::Op function) { return !codegen::LibdeviceSymbol(function, DType::kFloat32).empty(); }
+
+absl::StatusOr<std::string> CompilePtx(const loop::Kernel& kernel, std::string_view symbol, std::string_view target,
+                                       std::string_view libdevice) {
   if (absl::Status status = codegen::CheckSymbol(symbol); !status.ok()) return status;
   const CudaMachine* machine = FindCudaMachine(target);
   if (machine == nullptr) {
@@ -66,6 +70,7 @@ absl::StatusOr<std::string> CompilePtx(const loop::Kernel& kernel, std::string_v
   for (const bool aligned : {false, true}) {
     const EmitTarget emit{.bfloat_conversion = true,
                           .simt = true,
+                          .function_symbol = libdevice.empty() ? nullptr : codegen::LibdeviceSymbol,
                           .aligned_buffers = aligned,
                           .masked_access_bytes = 16,
                           .masked_gather_bytes = 16};
@@ -74,10 +79,13 @@ absl::StatusOr<std::string> CompilePtx(const loop::Kernel& kernel, std::string_v
     if (!function.ok()) return function.status();
     MakeEntry(**function, loop::BlockThreads(kernel));
   }
+  if (!libdevice.empty()) {
+    if (absl::Status status = codegen::LinkLibdevice(libdevice, module); !status.ok()) return status;
+  }
   std::string message;
   llvm::raw_string_ostream errors(message);
   if (llvm::verifyModule(module, &errors)) return absl::InternalError(absl::StrCat("LLVM verifier: ", errors.str()));
-  codegen::RunPasses(module, **target_machine, /*unroll=*/true);
+  codegen::RunPasses(module, **target_machine, {.unroll = true, .inline_calls = !libdevice.empty()});
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;

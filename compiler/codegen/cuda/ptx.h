@@ -20,7 +20,13 @@ namespace kiln {
 // may be interned in its SymContext. InvalidArgument: not a CUDA target, or not a symbol. Unimplemented: see emit.h,
 // and more shared memory than kStaticSharedBytes. The same kernel, symbol and target give the same bytes in any
 // process. LLVM itself may crash or run for long: for worker processes only. Any thread, in parallel.
-absl::StatusOr<std::string> CompilePtx(const loop::Kernel& kernel, std::string_view symbol, std::string_view target);
+//
+// `libdevice`: the contents of CUDA's libdevice.10.bc; functions that LibdeviceHas are then called there, and the
+// kernel may have them. "": there is none.
+absl::StatusOr<std::string> CompilePtx(const loop::Kernel& kernel, std::string_view symbol, std::string_view target,
+                                       std::string_view libdevice = "");
+
+bool LibdeviceHas(loop::Op function);
 
 inline constexpr std::string_view kAlignedSuffix = "_aligned";
 inline constexpr uint64_t kBufferAlignment = 16;
