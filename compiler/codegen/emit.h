@@ -20,10 +20,10 @@ namespace kiln {
 
 // What the instruction set does by itself. The rest is done by other instructions, never by a call outside the module.
 struct EmitTarget {
-  bool fma = true;                 // llvm.fma is an instruction
-  bool half_conversion = true;     // fpext and fptrunc between f16 and f32 are instructions
-  bool streaming_stores = false;   // past the caches, of whole lines; ordered by x86's sfence
-  bool bfloat_conversion = false;  // fptrunc from f32 to bf16 is an instruction
+  bool fma = true;                // llvm.fma is an instruction
+  bool half_conversion = true;    // fpext and fptrunc between f16 and f32 are instructions
+  bool streaming_stores = false;  // past the caches, of whole lines; ordered by x86's sfence
+  bool bfloat_pairs = false;      // NVPTX's fptrunc from f32 to bf16, and cvt.rn.bf16x2.f32 of two lanes
   // A GPU: an iteration of the parallel axis is a block, kThread axes are its threads. The function's parameters are
   // then the buffers, the sizes and the error word, each by itself (codegen/cuda/ptx.h). Else kThread has no code.
   bool simt = false;

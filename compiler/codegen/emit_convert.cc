@@ -1,5 +1,7 @@
 #include "compiler/codegen/emit_convert.h"
 
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
 #include "compiler/codegen/emit_software.h"
 
 namespace kiln::codegen {
@@ -11,8 +13,45 @@ llvm::Constant* IntLike(const llvm::Value* like, uint64_t bits) {
   return llvm::ConstantInt::get(like->getType(), bits);
 }
 
+// Pairs of lanes as words.
+llvm::Type* WordsOf(llvm::IRBuilderBase& b, const llvm::Value* lanes) {
+  return WithLanes(b.getInt32Ty(), LanesOf(lanes) / 2);
+}
+
+bool ComeInPairs(const EmitContext& context, const llvm::Value* lanes) {
+  return context.target.bfloat_pairs && LanesOf(lanes) % 2 == 0;
+}
+
+// Lanes 2k and 2k + 1 are the lower and the upper half of word k.
+llvm::Value* PairsToFloat(llvm::IRBuilderBase& b, llvm::Value* bits) {
+  const unsigned lanes = LanesOf(bits);
+  llvm::Value* words = b.CreateBitCast(bits, WordsOf(b, bits));
+  llvm::Value* result = llvm::PoisonValue::get(WithLanes(b.getFloatTy(), lanes));
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    llvm::Value* word = lanes == 2 ? words : b.CreateExtractElement(words, uint64_t{lane / 2});
+    word = lane % 2 == 0 ? b.CreateShl(word, 16) : b.CreateAnd(word, 0xffff0000u);
+    result = b.CreateInsertElement(result, b.CreateBitCast(word, b.getFloatTy()), uint64_t{lane});
+  }
+  return result;
+}
+
+llvm::Value* FloatToPairs(llvm::IRBuilderBase& b, llvm::Value* value) {
+  const unsigned lanes = LanesOf(value);
+  llvm::Type* type = WordsOf(b, value);
+  llvm::Value* words = llvm::PoisonValue::get(type);
+  for (unsigned lane = 0; lane < lanes; lane += 2) {
+    llvm::Value* pair = b.CreateIntrinsic(
+        llvm::Intrinsic::nvvm_ff2bf16x2_rn, {},
+        {b.CreateExtractElement(value, uint64_t{lane + 1}), b.CreateExtractElement(value, uint64_t{lane})});
+    llvm::Value* word = b.CreateBitCast(pair, b.getInt32Ty());
+    words = lanes == 2 ? word : b.CreateInsertElement(words, word, uint64_t{lane / 2});
+  }
+  return b.CreateBitCast(words, WithLanes(b.getInt16Ty(), lanes));
+}
+
 llvm::Value* Bfloat16ToFloat(const EmitContext& context, llvm::Value* bits) {
   llvm::IRBuilderBase& b = context.b;
+  if (ComeInPairs(context, bits)) return PairsToFloat(b, bits);
   llvm::Value* wide = b.CreateZExt(bits, TypeLike(b.getInt32Ty(), bits));
   return b.CreateBitCast(b.CreateShl(wide, IntLike(wide, 16)), TypeLike(b.getFloatTy(), bits));
 }
@@ -20,7 +59,8 @@ llvm::Value* Bfloat16ToFloat(const EmitContext& context, llvm::Value* bits) {
 // Round to nearest even on the bits: the carry runs into the exponent, and to infinity, by itself.
 llvm::Value* FloatToBfloat16(const EmitContext& context, llvm::Value* value, bool short_nans) {
   llvm::IRBuilderBase& b = context.b;
-  if (context.target.bfloat_conversion) {
+  if (ComeInPairs(context, value)) return FloatToPairs(b, value);
+  if (context.target.bfloat_pairs) {
     llvm::Value* narrow = b.CreateFPTrunc(value, TypeLike(b.getBFloatTy(), value));
     return b.CreateBitCast(narrow, TypeLike(b.getInt16Ty(), value));
   }

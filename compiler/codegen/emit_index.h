@@ -20,6 +20,8 @@ struct LoopValue {
   DType type = DType::kFloat32;
   bool varying = false;  // one element a lane of the vector axis, else a scalar that all lanes share
   int depth = 0;         // scopes that were open when it was emitted
+  // Of an index that goes up by one over the lanes from a multiple of their number: that multiple.
+  llvm::Value* vector_start = nullptr;
 };
 
 // The vector axis under emission; one lane outside of any.
@@ -28,6 +30,9 @@ struct VectorAxis {
   unsigned lanes = 1;
   llvm::Value* first = nullptr;  // i64: the axis in lane 0
   llvm::Value* mask = nullptr;   // <lanes x i1>, at least one of them true; null: all lanes are active
+  // Of threads: the axis in lane 0 of thread 0, a multiple of round_width.
+  llvm::Value* round = nullptr;
+  int64_t round_width = 1;
 };
 
 // How an index goes over the lanes.

@@ -187,8 +187,7 @@ void KernelEmitter::EmitLet(const loop::Let& let) {
     case loop::Op::kConst:
       return Bind(let.result, let.type, ConstantBits(b_.getContext(), let.type, let.imm));
     case loop::Op::kIndex:
-      return Bind(let.result, let.type,
-                  index_.IsVarying(let.index) ? index_.Lanes(let.index) : index_.Uniform(let.index));
+      return EmitIndex(let);
     case loop::Op::kLoad:
       return EmitLoad(let);
     case loop::Op::kCheckIndex:
@@ -204,6 +203,7 @@ void KernelEmitter::EmitLet(const loop::Let& let) {
   if (let.args.size() != static_cast<size_t>(loop::Arity(let.op)) || let.args.empty()) {
     return Fail(absl::InternalError(absl::StrCat(OpName(let.op), " with ", let.args.size(), " operands")));
   }
+  if (CompareAlike(let)) return;
   llvm::SmallVector<llvm::Value*, 3> args;
   for (const loop::ValueId arg : let.args) args.push_back(varying ? InLanes(arg) : ValueOf(arg).value);
   const DType from = ValueOf(let.args[let.op == loop::Op::kSelect ? 1 : 0]).type;
@@ -220,6 +220,31 @@ void KernelEmitter::EmitLet(const loop::Let& let) {
         absl::StrCat("no code for ", OpName(let.op), " of ", TypeName(from), " to ", TypeName(let.type))));
   }
   Bind(let.result, let.type, value);
+}
+
+void KernelEmitter::EmitIndex(const loop::Let& let) {
+  if (!index_.IsVarying(let.index)) return Bind(let.result, let.type, index_.Uniform(let.index));
+  const IndexPattern pattern = index_.Pattern(let.index);
+  llvm::Value* value = Splat(b_, pattern.start, index_.vector_axis().lanes);
+  if (pattern.offsets != nullptr) value = b_.CreateAdd(value, pattern.offsets);
+  Bind(let.result, let.type, value);
+  if (pattern.starts_on_vector) values_[let.result - kernel_.first_value].vector_start = pattern.start;
+}
+
+// i < n and n <= i are the same for all lanes where these begin at a multiple of their number, of which n is one too:
+// the parts of a concatenation are mostly told apart vector by vector.
+bool KernelEmitter::CompareAlike(const loop::Let& let) {
+  if (let.op != loop::Op::kLt && let.op != loop::Op::kLe) return false;
+  const bool less = let.op == loop::Op::kLt;
+  const LoopValue& index = ValueOf(let.args[less ? 0 : 1]);
+  const LoopValue& bound = ValueOf(let.args[less ? 1 : 0]);
+  const auto* n = llvm::dyn_cast<llvm::ConstantInt>(bound.value);
+  if (index.vector_start == nullptr || n == nullptr || n->getSExtValue() % index_.vector_axis().lanes != 0)
+    return false;
+  llvm::Value* start = index.vector_start;
+  llvm::Value* value = less ? b_.CreateICmpSLT(start, bound.value) : b_.CreateICmpSLE(bound.value, start);
+  Bind(let.result, let.type, value);
+  return true;
 }
 
 void KernelEmitter::EmitIteration(const loop::Axis& axis, llvm::Value* i, const VectorAxis& vector,

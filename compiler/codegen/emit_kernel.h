@@ -34,6 +34,8 @@ class KernelEmitter {
   void EmitBlock(const loop::Block& block);
   void SetLocation(uint32_t origin);  // if the function has debug locations
   void EmitLet(const loop::Let& let);
+  void EmitIndex(const loop::Let& let);
+  bool CompareAlike(const loop::Let& let);
   void EmitFor(const loop::For& loop);
   void EmitVectorFor(const loop::For& loop);
   // One pass over `body` with the loop's counter at `i`: a scope of its own.
@@ -70,6 +72,12 @@ class KernelEmitter {
   llvm::Value* FirstOfThread(const loop::Axis& axis);
   bool LanesStayTogether(const loop::Axis& axis);
   void EmitThreadFor(const loop::For& loop);
+  Values EmitRounds(llvm::Value* end, int64_t step, Values carried,
+                    llvm::function_ref<Values(llvm::Value* base, Values carried)> body);
+  int64_t OwnElements(int64_t size) const;
+  void LoadOwn(const loop::Let& let);
+  void StoreOwn(const loop::Store& store);
+  llvm::Value* OwnElement(loop::BufferId buffer, Sym index);
   Values FoldWarp(const loop::Reduce& reduce, Values tuple, unsigned count);
   Values FoldThreads(const loop::Reduce& reduce, Values tuple);
 
@@ -95,6 +103,7 @@ class KernelEmitter {
 
   // Value of nesting_ among the statements of the outermost loop.
   static constexpr int kOutermost = 2;
+  static constexpr int64_t kMaxRounds = 8;
 
   const loop::Kernel& kernel_;
   SymContext& syms_;

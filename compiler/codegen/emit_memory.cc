@@ -4,6 +4,7 @@
 #include <llvm/IR/Module.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/emit_kernel.h"
@@ -28,22 +29,19 @@ llvm::Value* AndMasks(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Value* y) {
 
 llvm::Value* KernelEmitter::Scratch(loop::BufferId buffer) {
   const loop::Buffer& info = kernel_.buffers[buffer];
-  if (is_simt_ != (info.space == loop::Space::kShared)) {
-    Fail(absl::UnimplementedError(absl::StrCat("scratch buffer b", buffer, " of a space that the target lacks")));
-  }
-  const auto size = syms_.AsConst(info.size);
-  if (!size || *size < 0 || *size > kMaxScratchBytes) {
-    Fail(absl::UnimplementedError(
-        absl::StrCat("scratch buffer b", buffer, " of more than ", kMaxScratchBytes, " bytes")));
+  const bool shared = info.space == loop::Space::kShared;
+  const std::optional<int64_t> size = syms_.AsConst(info.size);
+  const int64_t elements = is_simt_ && !shared && size ? OwnElements(*size) : size.value_or(-1);
+  const int64_t bytes = elements * ByteSize(info.dtype);
+  if (elements < 0 || bytes > kMaxScratchBytes - scratch_bytes_ || (shared && !is_simt_)) {
+    Fail(absl::UnimplementedError(absl::StrCat("scratch buffer b", buffer, ": more than ", kMaxScratchBytes,
+                                               " bytes in all, or in a space that the target lacks")));
     return llvm::PoisonValue::get(b_.getPtrTy());
   }
-  scratch_bytes_ += *size * ByteSize(info.dtype);
-  if (scratch_bytes_ > kMaxScratchBytes) {
-    Fail(absl::UnimplementedError(absl::StrCat("more than ", kMaxScratchBytes, " bytes of scratch")));
-  }
-  auto* type = llvm::ArrayType::get(MemoryType(b_.getContext(), info.dtype), static_cast<uint64_t>(*size));
-  if (is_simt_) return SharedArray(type->getElementType(), type->getNumElements());
-  llvm::AllocaInst* place = b_.CreateAlloca(type);
+  scratch_bytes_ += bytes;
+  llvm::Type* element = MemoryType(b_.getContext(), info.dtype);
+  if (is_simt_ && shared) return SharedArray(element, static_cast<uint64_t>(elements));
+  llvm::AllocaInst* place = b_.CreateAlloca(llvm::ArrayType::get(element, static_cast<uint64_t>(elements)));
   place->setAlignment(llvm::Align(64));
   return place;
 }
@@ -128,6 +126,7 @@ llvm::Value* KernelEmitter::LoadLanes(const loop::Let& let, const IndexPattern& 
 }
 
 void KernelEmitter::EmitLoad(const loop::Let& let) {
+  if (is_simt_ && kernel_.buffers[let.buffer].space == loop::Space::kRegister) return LoadOwn(let);
   Guard guard = GuardOf(let.index, let.mask);
   const IndexPattern pattern = index_.Pattern(let.index);
   llvm::Value* pointer = Pointer(let.buffer, pattern);
@@ -185,6 +184,7 @@ void KernelEmitter::EmitStore(const loop::Store& store) {
   if (ValueOf(store.value).value == nullptr) {
     return Fail(absl::InternalError(absl::StrCat("v", store.value, " is not defined here")));
   }
+  if (is_simt_ && kernel_.buffers[store.buffer].space == loop::Space::kRegister) return StoreOwn(store);
   Guard guard = GuardOf(store.index, store.mask);
   if (is_simt_ && !in_threads_)  // one for all
     guard.uniform = AndMasks(b_, guard.uniform, b_.CreateICmpEQ(ThreadId(), b_.getInt64(0)));

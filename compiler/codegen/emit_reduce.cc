@@ -58,7 +58,12 @@ Values KernelEmitter::ReduceStep(const loop::Reduce& reduce, llvm::Value* i, llv
   const VectorAxis outer = index_.vector_axis();
   index_.EnterScope();
   index_.BindAxis(reduce.axis.id, i);
-  if (width > 1) index_.SetVectorAxis({reduce.axis.id, width, i, mask});
+  if (reduce.axis.kind == loop::AxisKind::kThread) {
+    llvm::Value* round = b_.CreateSub(i, FirstOfThread(reduce.axis));
+    index_.SetVectorAxis({reduce.axis.id, width, i, mask, round, reduce.axis.width});
+  } else if (width > 1) {
+    index_.SetVectorAxis({reduce.axis.id, width, i, mask});
+  }
   EmitBlock(reduce.body);
   Values result = accumulator;
   if (status_.ok()) {
@@ -133,17 +138,16 @@ void KernelEmitter::EmitReduce(const loop::Reduce& reduce) {
   const int64_t step = reduce.axis.width, round = step * reduce.accumulators;
   const bool has_tail = !syms_.ProvablyDivisible(reduce.axis.extent, syms_.Const(round));
   llvm::Value* full = has_tail ? b_.CreateSub(extent, b_.CreateURem(extent, b_.getInt64(round))) : extent;
-  accumulators =
-      EmitLoop(b_, b_.getInt64(0), full, round, std::move(accumulators), [&](llvm::Value* i, Values carried) {
-        Values next;
-        for (unsigned u = 0; u < reduce.accumulators; ++u) {
-          llvm::Value* at = threads ? b_.CreateAdd(i, first) : i;
-          if (u > 0) at = b_.CreateAdd(at, b_.getInt64(u * step));
-          const Values folded = ReduceStep(reduce, at, nullptr, TupleAt(carried, u, size));
-          next.append(folded.begin(), folded.end());
-        }
-        return next;
-      });
+  accumulators = EmitRounds(full, round, std::move(accumulators), [&](llvm::Value* i, Values carried) {
+    Values next;
+    for (unsigned u = 0; u < reduce.accumulators; ++u) {
+      llvm::Value* at = threads ? b_.CreateAdd(i, first) : i;
+      if (u > 0) at = b_.CreateAdd(at, b_.getInt64(u * step));
+      const Values folded = ReduceStep(reduce, at, nullptr, TupleAt(carried, u, size));
+      next.append(folded.begin(), folded.end());
+    }
+    return next;
+  });
   if (has_tail) {
     accumulators = EmitIf(b_, b_.CreateICmpSLT(full, extent), accumulators, [&] {
       return ReduceTail(reduce, threads ? b_.CreateAdd(full, first) : full, extent, accumulators);

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/emit_kernel.h"
+#include "compiler/loop/mutate.h"
 
 namespace kiln::codegen {
 namespace {
@@ -93,20 +94,76 @@ void KernelEmitter::EmitThreadFor(const loop::For& loop) {
   const bool has_tail = !syms_.ProvablyDivisible(axis.extent, syms_.Const(width));
   llvm::Value* full = has_tail ? b_.CreateAnd(extent, -width) : extent;
   in_threads_ = true;
-  EmitLoop(b_, b_.getInt64(0), full, width, {}, [&](llvm::Value* base, const Values&) {
+  EmitRounds(full, width, {}, [&](llvm::Value* base, const Values&) {
     llvm::Value* i = b_.CreateAdd(base, first);
-    EmitIteration(axis, i, {axis.id, axis.lanes, i, nullptr}, loop.body);
+    EmitIteration(axis, i, {axis.id, axis.lanes, i, nullptr, base, width}, loop.body);
     return Values();
   });
   if (has_tail) {
     llvm::Value* i = b_.CreateAdd(full, first);
     EmitIf(b_, b_.CreateICmpSLT(i, extent), {}, [&] {
       llvm::Value* mask = LanesStayTogether(axis) ? nullptr : TailMask(i, extent, axis.lanes);
-      EmitIteration(axis, i, {axis.id, axis.lanes, i, mask}, loop.body);
+      EmitIteration(axis, i, {axis.id, axis.lanes, i, mask, full, width}, loop.body);
       return Values();
     });
   }
   in_threads_ = false;
+}
+
+// As EmitLoop from 0 on; a few rounds become straight code: their loads are in flight together, and arrays of registers
+// have constant indices.
+Values KernelEmitter::EmitRounds(llvm::Value* end, int64_t step, Values carried,
+                                 llvm::function_ref<Values(llvm::Value* base, Values carried)> body) {
+  const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(end);
+  if (!is_simt_ || constant == nullptr || constant->getSExtValue() > kMaxRounds * step)
+    return EmitLoop(b_, b_.getInt64(0), end, step, std::move(carried), body);
+  for (int64_t base = 0; base < constant->getSExtValue(); base += step) carried = body(b_.getInt64(base), carried);
+  return carried;
+}
+
+// This thread's part of a register buffer: of every round over its axis, the lanes.
+llvm::Value* KernelEmitter::OwnElement(loop::BufferId buffer, Sym index) {
+  const VectorAxis& axis = index_.vector_axis();
+  const auto linear = syms_.AsLinear(index, Var{VarKind::kAxis, axis.axis});
+  const Sym width = syms_.Const(axis.round_width);
+  if (!in_threads_ || !linear || !syms_.IsConst(linear->coefficient, 1) ||
+      !syms_.ProvablyDivisible(linear->rest, width)) {
+    Fail(absl::InternalError(absl::StrCat("b", buffer, " is accessed where another thread may own the element")));
+    return llvm::PoisonValue::get(b_.getPtrTy());
+  }
+  llvm::Value* before = index_.Uniform(syms_.FloorDiv(linear->rest, width));
+  llvm::Value* round = b_.CreateAdd(b_.CreateUDiv(axis.round, b_.getInt64(axis.round_width)), before);
+  llvm::Type* element = MemoryType(b_.getContext(), kernel_.buffers[buffer].dtype);
+  return b_.CreateGEP(element, BufferPointer(buffer), b_.CreateMul(round, b_.getInt64(axis.lanes)));
+}
+
+// Of a register buffer of so many elements, for any thread: whole rounds of the kernel's threads and their lanes.
+int64_t KernelEmitter::OwnElements(int64_t size) const {
+  int64_t width = 1, lanes = 1;
+  loop::Walk(kernel_.body, [&](const loop::Stmt& stmt) {
+    const loop::Axis* axis = loop::AxisOf(stmt);
+    if (axis == nullptr || axis->kind != loop::AxisKind::kThread || axis->lanes < lanes) return;
+    width = axis->width;
+    lanes = axis->lanes;
+  });
+  return (size + width - 1) / width * lanes;
+}
+
+// What a mask leaves out is nobody else's either.
+void KernelEmitter::LoadOwn(const loop::Let& let) {
+  if (let.mask != loop::kNone) return Fail(absl::UnimplementedError("registers under a mask"));
+  llvm::Type* type = WithLanes(MemoryType(b_.getContext(), let.type), index_.vector_axis().lanes);
+  llvm::Value* place = OwnElement(let.buffer, let.index);
+  const llvm::Align align(static_cast<uint64_t>(ByteSize(let.type)));
+  Bind(let.result, let.type, FromMemory(b_, let.type, b_.CreateAlignedLoad(type, place, align)));
+}
+
+void KernelEmitter::StoreOwn(const loop::Store& store) {
+  if (store.mask != loop::kNone) return Fail(absl::UnimplementedError("registers under a mask"));
+  const DType type = kernel_.buffers[store.buffer].dtype;
+  llvm::Value* place = OwnElement(store.buffer, store.index);
+  const llvm::Align align(static_cast<uint64_t>(ByteSize(type)));
+  b_.CreateAlignedStore(ToMemory(b_, type, InLanes(store.value)), place, align);
 }
 
 // Folds `tuple` of the first `count` lanes of each warp by halving: lane 0 has the result, the others nothing of use.

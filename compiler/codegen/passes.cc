@@ -7,7 +7,7 @@
 #include <llvm/Transforms/Scalar/EarlyCSE.h>
 #include <llvm/Transforms/Scalar/LICM.h>
 #include <llvm/Transforms/Scalar/LoopPassManager.h>
-#include <llvm/Transforms/Scalar/LoopUnrollPass.h>
+#include <llvm/Transforms/Scalar/SROA.h>
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 
 namespace kiln::codegen {
@@ -30,9 +30,9 @@ void RunPasses(llvm::Module& module, llvm::TargetMachine& machine, const PassOpt
   if (options.inline_calls) inlining.run(module, modules);
   llvm::FunctionPassManager passes;
   passes.addPass(llvm::SimplifyCFGPass());  // scopes leave blocks behind that only jump
+  if (options.registers) passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
   passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
   passes.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LICMPass(llvm::LICMOptions()), /*UseMemorySSA=*/true));
-  if (options.unroll) passes.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LoopFullUnrollPass()));
   passes.addPass(llvm::InstCombinePass(llvm::InstCombineOptions().setMaxIterations(1)));
   passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/false));
   for (llvm::Function& function : module) {

@@ -7,7 +7,7 @@
 namespace kiln::codegen {
 
 struct PassOptions {
-  bool unroll = false;        // short loops with constant bounds: their loads are in flight together
+  bool registers = false;     // arrays with constant indices become registers
   bool inline_calls = false;  // of functions marked so, which then go
 };
 

@@ -40,6 +40,7 @@ absl::StatusOr<LoweredKernel> GroupLowering::Lower() {
       lowered.extent = schedule_.tiled >= 0 ? OpenTiles() : OpenOuter();
     }
     RunPhases();
+    StoreOwn();
     if (schedule_.sink == Schedule::Sink::kOutside && syms_.IsConst(chunks_, 1)) {
       CloseLoops(1);
       OpenInner(KeptDims());

@@ -51,6 +51,7 @@ class GroupLowering {
     ReduceSpec spec;
     Values init = {};                           // made where all its uses see it
     std::vector<loop::BufferId> partials = {};  // of a sink, one a tuple element
+    std::vector<loop::BufferId> own = {};       // where it is accumulated, if not there
   };
 
   bool probing() const { return stage_ == Stage::kProbe; }
@@ -103,7 +104,7 @@ class GroupLowering {
   bool IsStaged(const MemoryAccess& access) const;
   void PrefetchNextTile(const MemoryAccess& access);
   void PrefetchAt(const MemoryAccess& access, int dim, int64_t steps);
-  loop::BufferId AddScratch(DType dtype, int64_t elements);
+  loop::BufferId AddScratch(DType dtype, int64_t elements, bool own = false);
 
   // --- group_phases.cc ---
   Index Here(Place place, std::span<const Sym> sizes);
@@ -131,6 +132,8 @@ class GroupLowering {
   std::vector<Fold> SinksOf(uint32_t phase) const;
   std::span<const std::vector<int>> KeptDims() const;
   Sym PartialPosition(Sym chunk);
+  std::pair<loop::BufferId, Sym> Accumulator(const Fold& sink, size_t k);
+  void StoreOwn();
   void CountChunks();
   void MakeInits();
   void AddPartials(loop::Access access);

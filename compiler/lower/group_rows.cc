@@ -73,7 +73,7 @@ void GroupLowering::KeepLoads(int64_t length, int64_t& bytes) {
     const DType dtype = graph_.type(kept.load.root)->dtype;
     if (bytes + length * ByteSize(dtype) > schedule_.scratch_bytes) continue;
     bytes += length * ByteSize(dtype);
-    kept.scratch = AddScratch(dtype, length);
+    kept.scratch = AddScratch(dtype, length, /*own=*/true);
   }
   std::erase_if(kept_loads_, [](const KeptLoad& kept) { return kept.scratch == loop::kNone; });
 }
@@ -123,7 +123,7 @@ bool GroupLowering::KeepRow(NodeId n, uint32_t from, uint32_t phase, int64_t len
     bytes += more;
     for (uint32_t r = 0; r < node.num_results; ++r) {
       const TensorType* type = graph_.type(node.first_result + r);
-      row.scratch.push_back(type != nullptr ? AddScratch(type->dtype, length) : loop::kNone);
+      row.scratch.push_back(type != nullptr ? AddScratch(type->dtype, length, /*own=*/true) : loop::kNone);
     }
     it = kept_rows_.emplace(n, std::move(row)).first;
   }

@@ -1,4 +1,6 @@
 // Reductions along the loops: partial results of chunks, and their folding.
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "compiler/lower/group_lowering.h"
@@ -62,6 +64,12 @@ void GroupLowering::CountChunks() {
   chunks_ = syms_.Max(syms_.CeilDiv(extent, chunk_length_), one);
 }
 
+// Where the current point of a chunk is accumulated.
+std::pair<loop::BufferId, Sym> GroupLowering::Accumulator(const Fold& sink, size_t k) {
+  if (sink.own.empty()) return {sink.partials[k], PartialPosition(chunk_)};
+  return {sink.own[k], Position(kept_)};
+}
+
 void GroupLowering::MakeInits() {
   for (auto& [fold, phase] : sinks_) {
     const loop::Builder::OriginScope origin(*b_, fold.node);
@@ -78,6 +86,9 @@ void GroupLowering::AddPartials(loop::Access access) {
       partials_.push_back({b_->TypeOf(init), elements});
       fold.partials.push_back(e_->AddPartial(id, b_->TypeOf(init), elements, access));
     }
+    const std::optional<int64_t> length = syms_.AsConst(NumPoints(kept_));
+    if (access != loop::Access::kReadWrite || !schedule_.registers || group_.sinks_outer || !length) continue;
+    for (const loop::ValueId init : fold.init) fold.own.push_back(AddScratch(b_->TypeOf(init), *length, /*own=*/true));
   }
 }
 
@@ -100,10 +111,12 @@ Sym GroupLowering::OpenChunks() {
 void GroupLowering::InitPartials() {
   const int depth = open_;
   OpenInner(KeptDims());
-  const Sym at = PartialPosition(chunk_);
   for (const auto& [fold, phase] : sinks_) {
     const loop::Builder::OriginScope origin(*b_, fold.node);
-    for (size_t k = 0; k < fold.init.size(); ++k) b_->Store(fold.partials[k], at, fold.init[k]);
+    for (size_t k = 0; k < fold.init.size(); ++k) {
+      const auto [buffer, at] = Accumulator(fold, k);
+      b_->Store(buffer, at, fold.init[k]);
+    }
   }
   CloseLoops(depth);
   if (schedule_.on_gpu() && group_.sinks_outer) b_->Barrier();
@@ -124,15 +137,34 @@ void GroupLowering::Sink(const Fold& sink, Place operand) {
     return;
   }
   const loop::Builder::OriginScope origin(*b_, sink.node);
-  const Sym at = PartialPosition(chunk_);
   Values partial;
-  for (const loop::BufferId buffer : sink.partials) partial.push_back(b_->Load(buffer, at));
+  for (size_t k = 0; k < sink.partials.size(); ++k) {
+    const auto [buffer, at] = Accumulator(sink, k);
+    partial.push_back(b_->Load(buffer, at));
+  }
   const Values combined = sink.spec.combine(*b_, partial, lifted);
   // One thread stores what all have read, and will read again.
   const bool one_stores = schedule_.on_gpu() && operand == Place::kOuter;
   if (one_stores) b_->Barrier();
-  for (size_t k = 0; k < combined.size(); ++k) b_->Store(sink.partials[k], at, combined[k]);
+  for (size_t k = 0; k < combined.size(); ++k) {
+    const auto [buffer, at] = Accumulator(sink, k);
+    b_->Store(buffer, at, combined[k]);
+  }
   if (one_stores) b_->Barrier();
+}
+
+// What a chunk's threads have accumulated, to memory.
+void GroupLowering::StoreOwn() {
+  if (std::ranges::all_of(sinks_, [](const auto& sink) { return sink.first.own.empty(); })) return;
+  CloseLoops(1);
+  const int depth = open_;
+  OpenInner(KeptDims());
+  for (const auto& [fold, phase] : sinks_) {
+    const loop::Builder::OriginScope origin(*b_, fold.node);
+    for (size_t k = 0; k < fold.own.size(); ++k)
+      b_->Store(fold.partials[k], PartialPosition(chunk_), b_->Load(fold.own[k], Position(kept_)));
+  }
+  CloseLoops(depth);
 }
 
 void GroupLowering::StorePartials(std::span<const Fold> sinks, std::span<const loop::ValueId> totals) {

@@ -11,10 +11,12 @@ using loop::AxisKind;
 // Accesses that share the first-level cache.
 constexpr size_t kMaxStaged = 4;
 
-loop::BufferId GroupLowering::AddScratch(DType dtype, int64_t elements) {
+// `own`: each element is accessed by one thread.
+loop::BufferId GroupLowering::AddScratch(DType dtype, int64_t elements, bool own) {
+  const bool shared = schedule_.on_gpu() && !(own && schedule_.registers);
   kernel_.buffers.push_back({.dtype = dtype,
                              .size = syms_.Const(elements),
-                             .space = schedule_.on_gpu() ? loop::Space::kShared : loop::Space::kRegister,
+                             .space = shared ? loop::Space::kShared : loop::Space::kRegister,
                              .access = loop::Access::kReadWrite});
   return static_cast<loop::BufferId>(kernel_.buffers.size() - 1);
 }

@@ -27,7 +27,7 @@ Group WithSinks(Group group) {
 // Over the dims that are not sunk, which are few or already spread over threads.
 Schedule FinishSchedule(const Group& group, const Schedule& main) {
   constexpr int64_t kBlock = 64;
-  constexpr uint32_t kFinishThreads = 256, kFinishAccumulators = 8;  // GPU
+  constexpr uint32_t kFinishThreads = 256, kFinishAccumulators = 16;  // GPU
   Schedule finish = main;
   finish.sink = Schedule::Sink::kNone;
   finish.columns = false;
@@ -42,6 +42,7 @@ Schedule FinishSchedule(const Group& group, const Schedule& main) {
     finish.lanes = 1;
     finish.block = finish.width = finish.dims.empty() ? kFinishThreads : loop::kWarp;
     finish.accumulators = kFinishAccumulators;
+    finish.registers = false;
   }
   return finish;
 }
@@ -55,7 +56,8 @@ std::string Schedule::ToString() const {
     absl::StrAppend(&text, i == static_cast<size_t>(num_outer) ? " | " : " ", "(", absl::StrJoin(dims[i], ","), ")");
   }
   if (tiled >= 0) absl::StrAppend(&text, " tile ", tile, " of (", absl::StrJoin(dims[tiled], ","), ")");
-  absl::StrAppend(&text, " width ", width, on_gpu() ? absl::StrCat(" lanes ", lanes) : "", " accumulators ",
+  absl::StrAppend(&text, " width ", width,
+                  on_gpu() ? absl::StrCat(" lanes ", lanes, registers ? " registers" : "") : "", " accumulators ",
                   accumulators, " block ", block);
   return text;
 }

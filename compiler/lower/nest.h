@@ -42,8 +42,9 @@ struct Schedule {
   // A GPU: the vector axis is the block's threads, with so many neighbours each (loop::AxisKind::kThread); 0: a CPU.
   uint32_t lanes = 0;
   uint32_t accumulators = 1;
-  int64_t block = 0;                 // iterations of the vector axis in one parallel step; 0: all of them
-  int64_t grain_work = 32768;        // element operations a thread should get at least
+  int64_t block = 0;           // iterations of the vector axis in one parallel step; 0: all of them
+  int64_t grain_work = 32768;  // element operations a thread should get at least
+  bool registers = false;  // GPU: a row, and what sinks along it come to, is small enough for its threads' registers
   int64_t scratch_bytes = 24 << 10;  // for rows that several loops need: of the memory nearest to the core
   int64_t chunk_points = 16384;      // points a chunk should have at least
   int64_t max_chunks = 64;

@@ -31,6 +31,9 @@ constexpr int64_t kNominalSize = 4096;
 constexpr int64_t kAccessBytes = 16;
 constexpr int64_t kThreads = 256;
 constexpr int64_t kRowVectors = 4;
+constexpr int64_t kSunkRowVectors = 2;      // where sinks take registers too
+constexpr int64_t kRowRegisterBytes = 256;  // of a thread
+constexpr int64_t kMaxRounds = 8;           // over a row in registers
 // Of a block that goes down columns: rows on their way at a time, and at least so many in all.
 constexpr int64_t kColumnThreads = 128;
 constexpr uint32_t kColumnAccumulators = 8;
@@ -132,7 +135,7 @@ class Chooser {
   // thread.
   void Threads(Schedule& s, const std::vector<int>& order, bool pointwise) {
     s.scratch_bytes = target_.shared_bytes;
-    s.max_chunks = s.columns ? kMaxColumnChunks : kMaxBlocks;
+    s.max_chunks = s.columns ? kMaxColumnChunks : Any(group_.sunk) ? kMaxBlocks / 2 : kMaxBlocks;
     if (s.columns && !group_.ordered) {
       s.chunk_points = kColumnRows;
       s.accumulators = kColumnAccumulators;
@@ -155,10 +158,17 @@ class Chooser {
       s.num_outer = 1;
     } else if (const std::optional<int64_t> length = syms_.AsConst(run)) {
       const int64_t vectors = (*length + s.lanes - 1) / s.lanes;
-      threads = s.columns ? kColumnThreads : std::clamp<int64_t>(vectors / kRowVectors, 32, loop::kMaxThreads);
+      threads = s.columns ? kColumnThreads
+                          : std::clamp<int64_t>(vectors / (Any(group_.sunk) ? kSunkRowVectors : kRowVectors), 32,
+                                                loop::kMaxThreads);
     }
     threads = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(threads)));
     s.width = static_cast<uint32_t>(threads) * s.lanes;
+    if (const std::optional<int64_t> length = syms_.AsConst(run); !pointwise && !s.columns && length) {
+      const int64_t rounds = (*length + s.width - 1) / s.width;
+      s.registers = !group_.ordered && rounds <= kMaxRounds && s.dims.size() == static_cast<size_t>(s.num_outer) + 1;
+      if (s.registers) s.scratch_bytes = threads * kRowRegisterBytes;
+    }
     if (VectorIsOuter(s) && s.tiled < 0) s.block = s.width;
   }
 

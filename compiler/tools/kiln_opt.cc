@@ -25,6 +25,7 @@
 #include "compiler/graph/verify.h"
 #include "compiler/loop/interp.h"
 #include "compiler/loop/mutate.h"
+#include "compiler/loop/simplify.h"
 #include "compiler/loop/text.h"
 #include "compiler/loop/verify.h"
 #include "compiler/lower/alias.h"
@@ -82,6 +83,7 @@ absl::StatusOr<std::string> ShowPtx(loop::Kernel& kernel, const Flags& flags) {
   }
   const auto keep = [&](loop::Op op) { return !libdevice.empty() && LibdeviceHas(op); };
   if (absl::Status status = mathlib::Expand(kernel, keep); !status.ok()) return status;
+  loop::Simplify(kernel);
   return CompilePtx(kernel, "k", flags.target, libdevice);
 }
 

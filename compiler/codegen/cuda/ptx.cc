@@ -68,7 +68,7 @@ absl::StatusOr<std::string> CompilePtx(const loop::Kernel& kernel, std::string_v
   module.setTargetTriple((*target_machine)->getTargetTriple().str());
   module.setDataLayout((*target_machine)->createDataLayout());
   for (const bool aligned : {false, true}) {
-    const EmitTarget emit{.bfloat_conversion = true,
+    const EmitTarget emit{.bfloat_pairs = true,
                           .simt = true,
                           .function_symbol = libdevice.empty() ? nullptr : codegen::LibdeviceSymbol,
                           .aligned_buffers = aligned,
@@ -85,7 +85,7 @@ absl::StatusOr<std::string> CompilePtx(const loop::Kernel& kernel, std::string_v
   std::string message;
   llvm::raw_string_ostream errors(message);
   if (llvm::verifyModule(module, &errors)) return absl::InternalError(absl::StrCat("LLVM verifier: ", errors.str()));
-  codegen::RunPasses(module, **target_machine, {.unroll = true, .inline_calls = !libdevice.empty()});
+  codegen::RunPasses(module, **target_machine, {.registers = true, .inline_calls = !libdevice.empty()});
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;

@@ -62,8 +62,9 @@ std::string Double(const std::string& type, int lanes) {
 
 TEST(Ptx, AlignedBuffersAreAccessedBy128Bits) {
   const auto& [any, aligned] = Entries(Ptx(Double("bf16", 8)));
-  EXPECT_EQ(Count(aligned, "ld.global.v4.b32"), 1);
-  EXPECT_EQ(Count(aligned, "st.global.v4.b32"), 1);
+  EXPECT_EQ(Count(aligned, "ld.global.v4"), 1);
+  EXPECT_EQ(Count(aligned, "st.global.v4"), 1);
+  EXPECT_EQ(Count(aligned, "cvt.rn.bf16x2.f32"), 4);
   EXPECT_EQ(Count(any, "ld.global.u16"), 8);
   EXPECT_EQ(Count(any, ".v4"), 0);
   EXPECT_EQ(Count(aligned, ".reqntid 128, 1, 1"), 1);
@@ -124,6 +125,71 @@ TEST(Ptx, WarpsReduceByShufflesAndMeetOnce) {
   EXPECT_EQ(Count(eight_warps, "shfl.sync.down"), 5 + 3);
   EXPECT_EQ(Count(eight_warps, "shfl.sync.idx"), 1);
   EXPECT_EQ(Count(eight_warps, "bar.sync"), 1);
+}
+
+// Read once, used twice.
+TEST(Ptx, RowsStayInRegisters) {
+  const std::string ptx = Ptx(R"(kernel {
+  buffer b0: f32[8192] read
+  buffer b1: f32[8192] write
+  buffer b2: f32[1024] register readwrite
+  parallel i0 in 0..8 {
+    v0: f32 = const 0
+    reduce (v1): (f32) over thread i1 in 0..1024 width 256 lanes 4 init (v0) {
+      v2: f32 = load b0[i0*1024 + i1]
+      store b2[i1] = v2
+      yield v2
+    } combine (v3), (v4) {
+      v5: f32 = add v3, v4
+      yield v5
+    }
+    thread i2 in 0..1024 width 256 lanes 4 {
+      v6: f32 = load b2[i2]
+      v7: f32 = sub v6, v1
+      store b1[i0*1024 + i2] = v7
+    }
+  }
+})");
+  EXPECT_EQ(Count(Entries(ptx).second, "ld.global.v4.f32"), 4);
+  EXPECT_EQ(Count(Entries(ptx).second, "st.global.v4.f32"), 4);
+  EXPECT_EQ(Count(ptx, ".local"), 0);
+}
+
+TEST(Ptx, RegistersAreNotAccessedByOtherThreads) {
+  const loop::Kernel kernel = MustParse(R"(kernel {
+  buffer b0: f32[1024] register readwrite
+  buffer b1: f32[1024] write
+  parallel i0 in 0..1 {
+    thread i1 in 0..1024 width 256 lanes 4 {
+      v0: f32 = load b0[-i1 + 1023]
+      store b1[i1] = v0
+    }
+  }
+})");
+  EXPECT_EQ(CompilePtx(kernel, "k", "sm_90").status(),
+            absl::InternalError("b0 is accessed where another thread may own the element"));
+}
+
+// The halves of rows of 64 change at whole vectors, behind a division.
+TEST(Ptx, MasksOfWholeVectorsAreBranches) {
+  const std::string ptx = Entries(Ptx(R"(kernel {
+  buffer b0: bf16[65536] read
+  buffer b1: bf16[65536] write
+  parallel i0 in 0..64 {
+    thread i1 in 0..1024 width 1024 lanes 8 {
+      v0: i64 = index i1 % 64
+      v1: i64 = const 32
+      v2: bool = lt v0, v1
+      v3: bf16 = const 0x0p+0
+      v4: bf16 = load b0[i0*1024 + i1 + 32] mask v2 else v3
+      store b1[i0*1024 + i1] = v4
+    }
+  }
+})"))
+                              .second;
+  EXPECT_EQ(Count(ptx, "ld.global"), 1) << ptx;
+  EXPECT_EQ(Count(ptx, "ld.global.v4"), 1);
+  EXPECT_EQ(Count(ptx, "setp."), 1);
 }
 
 TEST(Ptx, EveryTargetAndNoOther) {
