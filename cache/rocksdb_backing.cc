@@ -5,6 +5,8 @@
 #include <rocksdb/write_batch.h>
 
 #include <chrono>
+#include <cstdarg>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "cache/rocksdb_format.h"
@@ -46,6 +48,14 @@ rocksdb::ColumnFamilyOptions BlobFamilyOptions() {
   return options;
 }
 
+// RocksDB's own log would be a file that a full disk breaks, and it aborts when a line of that cannot be written. What
+// goes wrong is in the statuses that it returns.
+class NoLog final : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  void Logv(const char*, va_list) override {}
+};
+
 }  // namespace
 
 rocksdb::DBOptions MakeDbOptions(rocksdb::Env* env) {
@@ -57,9 +67,7 @@ rocksdb::DBOptions MakeDbOptions(rocksdb::Env* env) {
   options.max_background_jobs = 2;
   options.max_total_wal_size = 256 * kMiB;
   options.max_open_files = 256;
-  options.keep_log_file_num = 2;
-  options.max_log_file_size = kMiB;
-  options.info_log_level = rocksdb::WARN_LEVEL;
+  options.info_log = std::make_shared<NoLog>();
   return options;
 }
 

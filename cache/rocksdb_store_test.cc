@@ -125,6 +125,7 @@ TEST_F(RocksDbStoreTest, AFullDiskIsAStatusAndPasses) {
   EXPECT_EQ(store->Publish(ctx_, Entry("during")).code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(Has(*store, "before")) << "reads go on";
   EXPECT_FALSE(Has(*store, "during"));
+  EXPECT_FALSE(fs::exists(dir_.path() + "/db/LOG")) << "RocksDB aborts when it cannot write a line of it";
   faulty->Set(FaultyFs::kNone);
   for (int i = 0; i < 500 && !store->Maintain(ctx_).ok(); ++i) absl::SleepFor(absl::Milliseconds(20));
   EXPECT_TRUE(store->Publish(ctx_, Entry("after")).ok());

@@ -19,8 +19,9 @@ using grpc::internal::MethodHandler;
 // Below this a request is not measured: it takes a few MiB at worst.
 constexpr size_t kSmallBytes = 64 << 10;
 
+// No `bytes`: the call ended before a whole message came, which the inner handler says.
 absl::StatusOr<uint64_t> Measure(grpc_byte_buffer* bytes, const google::protobuf::Descriptor& type, uint64_t bound) {
-  if (grpc_byte_buffer_length(bytes) < kSmallBytes) return 0;
+  if (bytes == nullptr || grpc_byte_buffer_length(bytes) < kSmallBytes) return 0;
   grpc_byte_buffer_reader reader;
   if (grpc_byte_buffer_reader_init(&reader, bytes) == 0) return absl::InvalidArgumentError("request: cannot be read");
   const grpc_slice whole = grpc_byte_buffer_reader_readall(&reader);

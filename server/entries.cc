@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "proto/call_spec.pb.h"
 #include "proto/compile.pb.h"
 #include "server/wire.h"
 
@@ -37,6 +38,16 @@ void SummarizeAction(Store& store, const RequestContext& ctx, const v1::ActionRe
     if (part.name() == "target") out->set_target(part.value());
   }
   out->set_job(ReadMessage<v1::Provenance>(store, ctx, action.provenance()).job());
+}
+
+// The look-ups that are answered with the code of `action`.
+absl::Status AddVariantsOf(Store& store, const RequestContext& ctx, const Key& action, std::vector<RecordId>& found) {
+  return ForEachRecord(store, ctx, Table::kVariants, [&](const ListedRecord& listed) {
+    v1::Variant variant;
+    if (variant.ParseFromString(listed.record.value) && variant.record().key() == action.bytes())
+      found.push_back(listed.record.id);
+    return true;
+  });
 }
 
 }  // namespace
@@ -160,10 +171,15 @@ absl::StatusOr<uint64_t> RemoveEntries(Store& store, const RequestContext& ctx, 
     if (!listed.ok()) return listed.status();
     doomed.push_back(listed->record.id);
   }
+  const uint64_t entries = doomed.size();
+  if (tables.empty()) {
+    absl::Status status = AddVariantsOf(store, ctx, doomed[0].key, doomed);
+    if (!status.ok()) return status;
+  }
   for (const RecordId& id : doomed) {
     if (absl::Status s = store.RemoveRecord(ctx, id); !s.ok()) return s;
   }
-  return doomed.size();
+  return entries;
 }
 
 }  // namespace kiln

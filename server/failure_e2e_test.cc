@@ -248,6 +248,7 @@ TEST_F(FailureE2e, GarbageBytesAreRefusedAndTheDaemonGoesOn) {
                              "/kiln.v1.Compiler/GetCapabilities", "/kiln.v1.Admin/RemoveEntries"}) {
     EXPECT_FALSE(client_->CallRaw(method, "\xff\xff\xff garbage").ok()) << method;
     EXPECT_FALSE(client_->CallRaw(method, "\x0a\x7f").ok()) << method;
+    EXPECT_FALSE(client_->CallEmpty(method).ok()) << method;
   }
   v1::LookupRequest lookup;
   *lookup.mutable_request() = TestRequest({"kernel.a", "kernel.b"});

@@ -1,6 +1,7 @@
 // Look-ups of Dynamo's graphs through a whole daemon: what a client has put is found again, by whom it is for.
 #include <functional>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "cache/digest.h"
 #include "compiler/artifact/call_spec.h"
@@ -100,6 +101,25 @@ TEST_F(VariantsE2e, AHitIsCountedAndAMissIsNot) {
   EXPECT_EQ(Totals().hits(), 1u);
   EXPECT_EQ(Totals().misses(), 1u);
   EXPECT_GT(Totals().seconds_saved(), 0);
+}
+
+// Or its code would be served on, by look-ups that nobody sees.
+TEST_F(VariantsE2e, GoWithTheEntryThatIsRemoved) {
+  StartDaemon();
+  const v1::Done a = Compile({"kernel.a"}).done(), b = Compile({"kernel.b"}).done();
+  ASSERT_TRUE(Put(Variant(a.key())).ok());
+  v1::PutCallSpecRequest other = Variant(b.key());
+  *other.mutable_request() = Torch("torch.sin");
+  ASSERT_TRUE(Put(other).ok());
+  v1::RemoveEntriesRequest request;
+  request.set_key_prefix(absl::BytesToHexString(a.key()));
+  grpc::ClientContext context;
+  TestClient::SetDeadline(&context);
+  v1::RemoveEntriesReply removed;
+  ASSERT_TRUE(client_->admin().RemoveEntries(&context, request, &removed).ok());
+  EXPECT_EQ(removed.removed(), 1u);
+  EXPECT_FALSE(LookUp().hit());
+  EXPECT_TRUE(LookUp({}, Torch("torch.sin")).hit());
 }
 
 TEST_F(VariantsE2e, SurviveARestart) {

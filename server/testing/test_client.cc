@@ -165,12 +165,18 @@ v1::StatsReply TestClient::Stats() {
 }
 
 grpc::Status TestClient::CallRaw(const std::string& method, const std::string& bytes, std::string* replies) {
+  const grpc::Slice slice(bytes);
+  const grpc::ByteBuffer request(&slice, 1);
+  return Call(method, &request, replies);
+}
+
+grpc::Status TestClient::CallEmpty(const std::string& method) { return Call(method, nullptr, nullptr); }
+
+grpc::Status TestClient::Call(const std::string& method, const grpc::ByteBuffer* request, std::string* replies) {
   grpc::GenericStub stub(channel_);
   grpc::ClientContext context;
   SetDeadline(&context);
   grpc::CompletionQueue queue;
-  const grpc::Slice slice(bytes);
-  const grpc::ByteBuffer request(&slice, 1);
   // A stream of which one message is sent: fits unary and server-streaming methods alike.
   const auto call = stub.PrepareCall(&context, method, &queue);
   void* tag = nullptr;
@@ -178,7 +184,11 @@ grpc::Status TestClient::CallRaw(const std::string& method, const std::string& b
   const auto next = [&] { queue.Next(&tag, &ok); };
   call->StartCall(nullptr);
   next();
-  call->WriteLast(request, grpc::WriteOptions(), nullptr);
+  if (request != nullptr) {
+    call->WriteLast(*request, grpc::WriteOptions(), nullptr);
+  } else {
+    call->WritesDone(nullptr);
+  }
   next();
   grpc::ByteBuffer reply;
   while (ok) {

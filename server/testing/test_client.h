@@ -49,6 +49,8 @@ class TestClient {
   v1::StatsReply Stats();
   // Sends raw bytes as the message of a method; the status that comes back, and the messages, one after the other.
   grpc::Status CallRaw(const std::string& method, const std::string& bytes, std::string* replies = nullptr);
+  // Ends the call without having sent a message.
+  grpc::Status CallEmpty(const std::string& method);
 
   v1::Compiler::Stub& compiler() { return *compiler_; }
   v1::Admin::Stub& admin() { return *admin_; }
@@ -57,6 +59,8 @@ class TestClient {
   static void SetDeadline(grpc::ClientContext* context, absl::Duration limit = kTestPatience);
 
  private:
+  grpc::Status Call(const std::string& method, const grpc::ByteBuffer* request, std::string* replies);
+
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::Compiler::Stub> compiler_;
   const std::unique_ptr<v1::Admin::Stub> admin_;
