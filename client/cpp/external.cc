@@ -86,6 +86,9 @@ bool BoundExternal::BindOut(const Program& program) {
 std::string BoundExternal::WhyNotDispatcher() const {
   const auto needs = [&](const CallArg& arg, const SchemaArg& schema) -> std::string {
     if (schema.type == Type::kScalar && arg.kind != Kind::kNone) return "the dispatcher shim refuses Scalar arguments";
+    const bool number =
+        arg.kind == Kind::kInt || arg.kind == Kind::kFloat || arg.kind == Kind::kBool || arg.kind == Kind::kSym;
+    if (schema.type == Type::kTensor && number) return "a number stands for a tensor";
     if (arg.boxed && api_->new_ivalue == nullptr) return "torch has no torch_new_stable_ivalue";
     if (arg.kind == Kind::kList && (api_->new_list == nullptr || api_->list_push_back == nullptr)) {
       return "torch has no torch_new_list_reserve_size";
@@ -99,10 +102,12 @@ std::string BoundExternal::WhyNotDispatcher() const {
     // Even a None of type Scalar? is refused, and so is an empty Scalar[].
     if (schema.args[i].type == Type::kScalar) return "the dispatcher shim refuses Scalar arguments";
     if (schema.args[i].type == Type::kOther) return "an argument's type is unknown";
-    if (std::string why = needs(call_->args[i], schema.args[i]); !why.empty()) return why;
-  }
-  for (const CallArg& item : call_->items) {
-    if (std::string why = needs(item, SchemaArg{}); !why.empty()) return why;
+    const CallArg& arg = call_->args[i];
+    if (std::string why = needs(arg, schema.args[i]); !why.empty()) return why;
+    for (int64_t k = 0; arg.kind == Kind::kList && k < arg.i; ++k) {
+      const CallArg& item = call_->items[arg.index + static_cast<size_t>(k)];
+      if (std::string why = needs(item, schema.args[i]); !why.empty()) return why;
+    }
   }
   for (const SchemaArg& result : schema.returns) {
     const bool known = result.type == Type::kTensor || result.type == Type::kInt || result.type == Type::kFloat ||

@@ -100,8 +100,12 @@ class CallBuilder {
     const v1::Arg::KindCase kind = arg.kind_case();
     switch (want.type) {
       case Type::kTensor:
-        if (kind != v1::Arg::kValue) return Bad(want, "is not a tensor");
-        return CallArg{.kind = Kind::kTensor, .index = arg.value()};
+        if (kind == v1::Arg::kValue) return CallArg{.kind = Kind::kTensor, .index = arg.value()};
+        // Python takes it for a tensor of no dimensions that does not promote.
+        if (kind == v1::Arg::kSym || kind == v1::Arg::kI || kind == v1::Arg::kF || kind == v1::Arg::kB) {
+          return Number(arg);
+        }
+        return Bad(want, "is not a tensor");
       case Type::kInt:
         if (kind == v1::Arg::kSym || kind == v1::Arg::kI) return Number(arg);
         if (kind == v1::Arg::kB) return CallArg{.kind = Kind::kInt, .i = arg.b()};

@@ -173,6 +173,15 @@ absl::Status ShowKernels(const NamedGraph& function, const Flags& flags) {
   return flags.stop_after == "fuse" ? ShowTraffic(graph, aliases, *fusion) : absl::OkStatus();
 }
 
+// " returns %2 %4"
+std::string ReturnsText(const Graph& graph) {
+  std::string text = " returns";
+  for (const GraphOutput& output : graph.outputs()) {
+    if (output.kind == GraphOutput::Kind::kValue) absl::StrAppend(&text, " %", output.value);
+  }
+  return text;
+}
+
 absl::Status ShowGraph(const Program& program, const Flags& flags) {
   if (flags.verify) {
     if (absl::Status status = VerifyGraph(*program.graph); !status.ok()) return status;
@@ -184,7 +193,7 @@ absl::Status ShowGraph(const Program& program, const Flags& flags) {
   const absl::StatusOr<GraphFunctions> made = FunctionsOf(program, flags.verify);
   if (!made.ok()) return made.status();
   for (const NamedGraph& function : made->functions) {
-    std::cout << "# function: " << function.name << "\n";
+    std::cout << "# function: " << function.name << ReturnsText(*function.graph) << "\n";
     if (flags.stop_after == "passes") {
       std::cout << PrintGraph(*function.graph);
     } else if (absl::Status status = ShowKernels(function, flags); !status.ok()) {

@@ -324,6 +324,22 @@ class TestModules:
                 losses.append(loss)
             torch.testing.assert_close(*losses)
 
+    # Some steps hand an operator a number where its schema has a tensor.
+    @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "NAdam"])
+    def test_optimizer_steps(self, name: str) -> None:
+        ours = [torch.rand(5, 5, requires_grad=True) for _ in range(3)]
+        theirs = [p.detach().clone().requires_grad_() for p in ours]
+        optimizers = [getattr(torch.optim, name)(parameters) for parameters in (ours, theirs)]
+        step = torch.compile(lambda: optimizers[0].step(), backend="kiln", options={"strict": True})
+        for _ in range(3):
+            for p, q in zip(ours, theirs, strict=True):
+                p.grad = torch.rand(5, 5)
+                q.grad = p.grad.clone()
+            step()
+            optimizers[1].step()
+        torch.testing.assert_close(ours, theirs)
+        assert kiln.counters()["fallbacks"] == []
+
     def test_bad_index_raises_as_eager_does(self) -> None:
         table = torch.randn(5, 3)
         f = torch.compile(lambda t, i: t[i] * 2, backend="kiln")
