@@ -1,6 +1,6 @@
 """Kernels that models are made of, on a GPU: kiln's against eager, by value, and against eager and Inductor, by time.
 
-    python tests/gpu/kernels.py KERNELS.json [NAME...] [--no-inductor] [--out results.json]
+    python tests/gpu/kernels.py KERNELS.json [NAME...] [--no-inductor | --check] [--out results.json]
 
 KERNELS.json: assemble.py's, made anywhere. The share of a copy is the bytes that must move (each input once, each
 output once) by the time, by the rate of a device copy; medians. Exit status 1 if a result is wrong by the one rule
@@ -35,6 +35,11 @@ aten = torch.ops.aten
 
 def R(*sizes: int, dtype: torch.dtype = BF16) -> Tensor:
     return torch.randn(*sizes, device="cuda", dtype=dtype)
+
+
+def _f32(x: Tensor) -> Tensor:
+    """As the models do; the answer in fp64 stays there."""
+    return x if x.dtype == torch.float64 else x.float()
 
 
 def _adam(p: Tensor, g: Tensor, m: Tensor, v: Tensor) -> tuple[Tensor, ...]:
@@ -74,21 +79,21 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[[], list[Tensor]]]] = {
         lambda x, r, w, b: F.layer_norm(x + r, (COLUMNS,), w, b),
         lambda: [R(*X), R(*X), R(COLUMNS), R(COLUMNS)],
     ),
-    "softmax": (lambda x: torch.softmax(x.float(), 1).to(x.dtype), lambda: [R(*X)]),
+    "softmax": (lambda x: torch.softmax(_f32(x), 1).to(x.dtype), lambda: [R(*X)]),
     "softmax_backward": (
         lambda g, y: aten._softmax_backward_data(g, y, 1, g.dtype),
         lambda: [R(*X), torch.softmax(R(*X).float(), 1).to(BF16)],
     ),
     "cross_entropy": (
-        lambda x, t: F.cross_entropy(x.float(), t),
+        lambda x, t: F.cross_entropy(_f32(x), t),
         lambda: [R(8192, 50304), torch.randint(50304, (8192,), device="cuda")],
     ),
     "layernorm_backward": (
         _layernorm_backward,
         lambda: [R(*X), R(*X), *_moments(), R(COLUMNS), R(COLUMNS)],
     ),
-    "bias_grad": (lambda x: x.float().sum(0), lambda: [R(*X)]),
-    "var_mean_all": (lambda x: torch.var_mean(x.float()), lambda: [R(*X)]),
+    "bias_grad": (lambda x: _f32(x).sum(0), lambda: [R(*X)]),
+    "var_mean_all": (lambda x: torch.var_mean(_f32(x)), lambda: [R(*X)]),
     "transpose_add": (lambda x, y: x.t() + y, lambda: [R(8192, 8192), R(8192, 8192)]),
     "rope": (_rope, lambda: [R(8, 32, 4096, 128), R(4096, 128), R(4096, 128)]),
     "bn_eval_relu": (_bn, lambda: [R(64, 256, 56, 56), R(256, dtype=F32), R(256, dtype=F32)]),
@@ -142,9 +147,7 @@ def wide(t: Tensor) -> Tensor:
     return t.double() if t.is_floating_point() else t
 
 
-def measure(name: str, kernel: dict[str, Any], driver: Driver, inductor: bool, copy: float) -> dict[str, Any]:
-    from triton.testing import do_bench
-
+def measure(name: str, kernel: dict[str, Any], driver: Driver, columns: list[str], copy: float) -> dict[str, Any]:
     function, make = CASES[name]
     torch.manual_seed(0)
     inputs = make()
@@ -171,11 +174,14 @@ def measure(name: str, kernel: dict[str, Any], driver: Driver, inductor: bool, c
     moved = sum(t.nbytes for t in (*inputs, *wanted))
 
     def share(call: Callable[[], Any]) -> float:
-        return round(moved / do_bench(call, return_mode="median") / copy, 3)
+        return round(moved / bench(call) / copy, 3)
 
-    row = {"wrong": wrong(outputs, wanted, exact), "equal": equal, "kiln": share(run)}
-    row["eager"] = share(lambda: function(*inputs))
-    if inductor:
+    row = {"wrong": wrong(outputs, wanted, exact), "equal": equal}
+    if "kiln" in columns:
+        row["kiln"] = share(run)
+    if "eager" in columns:
+        row["eager"] = share(lambda: function(*inputs))
+    if "inductor" in columns:
         torch._dynamo.reset()
         compiled = torch.compile(function, dynamic=False)
         compiled(*inputs)
@@ -183,13 +189,18 @@ def measure(name: str, kernel: dict[str, Any], driver: Driver, inductor: bool, c
     return row
 
 
-def copy_rate() -> float:
-    """Bytes read and written a millisecond."""
+def bench(call: Callable[[], Any]) -> float:
+    """The median, in milliseconds."""
     from triton.testing import do_bench
 
+    return float(do_bench(call, return_mode="median"))
+
+
+def copy_rate() -> float:
+    """Bytes read and written a millisecond."""
     source = torch.empty(1 << 30, device="cuda")
     target = torch.empty_like(source)
-    return 2 * source.nbytes / do_bench(lambda: target.copy_(source), return_mode="median")
+    return 2 * source.nbytes / bench(lambda: target.copy_(source))
 
 
 def driver_version() -> str:
@@ -202,15 +213,17 @@ def main() -> int:
     parser.add_argument("kernels", type=Path)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--no-inductor", action="store_true")
+    parser.add_argument("--check", action="store_true", help="values only, no times: for compute-sanitizer")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     kernels = json.loads(args.kernels.read_text())
-    driver, copy = Driver(), copy_rate()
+    driver = Driver()
+    columns = [] if args.check else ["kiln", "eager"] if args.no_inductor else ["kiln", "inductor", "eager"]
+    copy = copy_rate() if columns else 1.0
     rows: dict[str, dict[str, Any]] = {}
-    columns = ["kiln", "eager"] if args.no_inductor else ["kiln", "inductor", "eager"]
     print(f"{'share of a copy':20}" + "".join(f"{c:>10}" for c in columns))
     for name in args.names or CASES:
-        row = rows[name] = measure(name, kernels[name], driver, not args.no_inductor, copy)
+        row = rows[name] = measure(name, kernels[name], driver, columns, copy)
         note = "  WRONG: " + row["wrong"] if row["wrong"] else "  equal to eager" if row["equal"] else ""
         print(f"{name:20}" + "".join(f"{row[c]:10.3f}" for c in columns) + note, flush=True)
         torch.cuda.empty_cache()
