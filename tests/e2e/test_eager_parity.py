@@ -340,6 +340,15 @@ class TestModules:
         torch.testing.assert_close(ours, theirs)
         assert kiln.counters()["fallbacks"] == []
 
+    def test_tensor_hook(self) -> None:
+        def f(x: torch.Tensor) -> torch.Tensor:
+            y = x * 2
+            y.register_hook(lambda g: g * 3)
+            return y.sin()
+
+        check(f, torch.randn(4, requires_grad=True))
+        assert kiln.counters()["fallbacks"] == []
+
     def test_bad_index_raises_as_eager_does(self) -> None:
         table = torch.randn(5, 3)
         f = torch.compile(lambda t, i: t[i] * 2, backend="kiln")

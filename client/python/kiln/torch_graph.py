@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import operator
 import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -65,6 +66,8 @@ class _Writer:
                 elif node.op == "call_method":
                     self._call(node, _method_name(node.target))
                 elif node.op == "output":
+                    if not isinstance(node.args[0], tuple | list):
+                        raise CaptureError("a body that returns a value which is in no tuple")
                     for result in node.args[0]:
                         self._encode(self._graph.outputs.add().arg, result)
                 elif node.op not in ("placeholder", "get_attr"):
@@ -244,6 +247,9 @@ def _find_name(target: Any) -> str:
     dispatched = _boolean_dispatches().get(target)
     if dispatched is not None:
         return f"torch.nn.functional.{dispatched}"
+    if isinstance(target, types.BuiltinFunctionType) and str(module).startswith("torch."):
+        # The qualified name is of pybind11's making.
+        raise CaptureError(f"calls {module}.{target.__name__}, of which a key cannot say what it does")
     raise CaptureError(f"calls {module}.{name or target!r}, which is not torch's own")
 
 

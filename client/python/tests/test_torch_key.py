@@ -358,6 +358,17 @@ def test_what_the_graph_does_not_pin_down_has_no_key() -> None:
     assert "another library" in _refused(Program(lambda x: torch.ops.kiln_test_key.twice(x), [rand(3)]))
 
 
+def test_what_has_no_key_says_why() -> None:
+    def hooked(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        y.register_hook(lambda g: g * 3)
+        return y.sin()
+
+    assert "returns a value which is in no tuple" in _refused(Program(hooked, [rand(3).requires_grad_()]))
+    cubed = Program(lambda x: torch.func.grad(lambda y: (y**3).sum())(x), [rand(3)])
+    assert "calls torch._C._autograd._saved_tensors_hooks_disable, of which" in _refused(cubed)
+
+
 def test_a_function_that_only_looks_like_torchs_has_no_key() -> None:
     def gelu(x: torch.Tensor) -> torch.Tensor:
         return x
