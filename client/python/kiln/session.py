@@ -11,6 +11,7 @@ import os
 import threading
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -19,7 +20,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from kiln import record
 from kiln.counters import CompiledGraph, counters
-from kiln.errors import KilnError, ServerError
+from kiln.errors import KilnError, KilnWarning, ServerError
 from kiln.external import python_call
 from kiln.local import local_address
 from kiln.logs import Progress
@@ -157,7 +158,10 @@ def _record(options: Options, recorded: compile_pb2.Recorded) -> None:
     try:
         record.append(options.record, recorded)
     except OSError as e:
-        raise KilnError(f"cannot record into {options.record}: {e.strerror}") from e
+        reason = f"cannot record into {options.record}: {e.strerror}"
+        if options.strict:
+            raise KilnError(reason) from e
+        warnings.warn(f"kiln: {reason}", KilnWarning, stacklevel=2)
 
 
 def written_apart(inputs: tuple[Any, ...], written: tuple[int, ...]) -> bool:

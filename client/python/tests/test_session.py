@@ -178,6 +178,10 @@ def test_requests_are_recorded_before_they_are_sent(play: Any, tmp_path: Path) -
     (recorded,) = record.read(path)
     assert recorded.compile.job.request_id == ""  # the same graph is recorded once
     with pytest.raises(kiln.KilnError, match="cannot record into /nowhere/x"):
+        _compile(Options(server="host:1", record="/nowhere/x", strict=True))
+    # Otherwise the graph is compiled all the same.
+    play()
+    with pytest.warns(kiln.KilnWarning, match="cannot record into /nowhere/x"):
         _compile(Options(server="host:1", record="/nowhere/x"))
 
 
