@@ -3,7 +3,8 @@
 # .venv with torch, the binaries and the `kiln` package in it. May be run again at any time: what is up to date is
 # left alone.
 #
-#   deploy/install.sh
+#   deploy/install.sh               all of it
+#   deploy/install.sh --no-build    only what a build needs
 #
 # KILN_PYTHON names the interpreter for .venv (3.10 - 3.14, with venv and Python.h); by default python3 on PATH if it
 # will do, else Debian's.
@@ -24,6 +25,9 @@ apt_packages=(
   # Python
   python3 python3-dev python3-venv
 )
+
+# What deploy/archives.sh needs besides. No compile reads it, so it is not in the name of the disk cache.
+apt_tools=(dpkg-dev)
 
 # transformers is for the model tests; of what it asks for, only its core imports are installed.
 pip_packages=(
@@ -54,7 +58,7 @@ put() {  # put FROM TO
 
 install_apt_packages() {
   local missing=() p
-  for p in "${apt_packages[@]}"; do
+  for p in "${apt_packages[@]}" "${apt_tools[@]}"; do
     dpkg-query -W -f '${db:Status-Status}\n' "$p" 2>/dev/null | grep -qx installed || missing+=("$p")
   done
   ((${#missing[@]})) || return 0
@@ -173,9 +177,16 @@ install_package() {
   echo "$want" >"$venv/.kiln-package"
 }
 
+build=true
+case $* in
+  "") ;;
+  --no-build) build=false ;;
+  *) die "usage: deploy/install.sh [--no-build]" ;;
+esac
+
 install_apt_packages
 install_venv
 write_bazelrc
-build
+! $build || build
 generate_python_protos
-install_package
+! $build || install_package

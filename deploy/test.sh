@@ -2,7 +2,7 @@
 # Builds kiln and runs all its tests. The last line is "N passed, N failed"; the exit status is 0 if nothing failed.
 #
 #   deploy/test.sh          unit tests, linters, the Python tests
-#   deploy/test.sh --all    also: ASan+UBSan, TSan, a minute of each fuzz target, the performance tests
+#   deploy/test.sh --all    also: ASan+UBSan, TSan, a minute of each fuzz target, the performance tests, the wheel
 #
 # Every case counts: gtest's, pytest's, and one for each linter. A target that does not build is one failed case.
 set -euo pipefail
@@ -104,6 +104,7 @@ if $all; then
   step plan_scaling bazel run --noshow_progress --ui_event_filters=-info //tests/perf:plan_scaling
   step overhead .venv/bin/python tests/client/bench_overhead.py --inductor
   step training_steps .venv/bin/python tests/perf/models.py
+  step package deploy/package_test.sh
 fi
 
 echo

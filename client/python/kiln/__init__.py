@@ -7,6 +7,7 @@ See kiln.options for what `options={…}` takes, kiln.logs for KILN_LOGS.
 
 from __future__ import annotations
 
+from importlib.metadata import version as _version
 from typing import Any
 
 from kiln import logs, session
@@ -16,7 +17,7 @@ from kiln.counters import counters as _counters
 from kiln.errors import CaptureError, KilnError, KilnWarning, OptionError, ServerError
 from kiln.explain import explain
 
-__version__ = "0.1.0"
+__version__ = _version("kiln")
 __all__ = [
     "CaptureError",
     "CompiledGraph",
