@@ -173,7 +173,8 @@ absl::StatusOr<uint64_t> RemoveEntries(Store& store, const RequestContext& ctx, 
   }
   const uint64_t entries = doomed.size();
   if (tables.empty()) {
-    absl::Status status = AddVariantsOf(store, ctx, doomed[0].key, doomed);
+    const Key action = doomed[0].key;
+    absl::Status status = AddVariantsOf(store, ctx, action, doomed);
     if (!status.ok()) return status;
   }
   for (const RecordId& id : doomed) {
