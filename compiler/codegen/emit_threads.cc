@@ -40,21 +40,17 @@ llvm::Value* Shuffle(llvm::IRBuilderBase& b, llvm::Intrinsic::ID id, llvm::Value
   });
 }
 
-// An array of the block's.
-llvm::Value* AddShared(llvm::Module& module, llvm::Type* element, uint64_t count) {
-  constexpr unsigned kSharedSpace = 3;
-  auto* type = llvm::ArrayType::get(element, count);
-  auto* global = new llvm::GlobalVariable(module, type, /*isConstant=*/false, llvm::GlobalValue::InternalLinkage,
-                                          llvm::UndefValue::get(type), "shared", /*InsertBefore=*/nullptr,
-                                          llvm::GlobalValue::NotThreadLocal, kSharedSpace);
-  global->setAlignment(llvm::Align(16));
-  return global;
-}
-
 }  // namespace
 
+// An array of the block's.
 llvm::Value* KernelEmitter::SharedArray(llvm::Type* element, uint64_t count) {
-  return AddShared(context_.module, element, count);
+  constexpr unsigned kSharedSpace = 3;
+  auto* type = llvm::ArrayType::get(element, count);
+  auto* global = new llvm::GlobalVariable(context_.module, type, /*isConstant=*/false,
+                                          llvm::GlobalValue::InternalLinkage, llvm::UndefValue::get(type), "shared",
+                                          /*InsertBefore=*/nullptr, llvm::GlobalValue::NotThreadLocal, kSharedSpace);
+  global->setAlignment(llvm::Align(16));
+  return global;
 }
 
 void KernelEmitter::EmitBarrier() {

@@ -7,7 +7,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/artifact/abi.h"
-#include "compiler/codegen/cpu/machine.h"
 #include "compiler/compile/compile.h"
 #include "compiler/compile/function.h"
 #include "compiler/compile/functions.h"
@@ -30,11 +29,11 @@ class Planner {
   }
 
   absl::StatusOr<v1::PlanResult> Run() {
-    const CpuMachine* machine = FindCpuMachine(request_.target().name());
-    if (machine == nullptr) {
+    const std::optional<ScheduleTarget> target = FindScheduleTarget(request_.target().name());
+    if (!target || target->on_gpu()) {
       return absl::InvalidArgumentError(absl::StrCat("target.name: unknown target \"", request_.target().name(), "\""));
     }
-    options_.target.vector_bytes = static_cast<uint32_t>(machine->vector_bytes);
+    options_.target = *target;
     absl::StatusOr<Options> options = ImportOptions(request_.options());
     if (!options.ok()) return options.status();
     passes_.options = *options;

@@ -102,11 +102,15 @@ bool SymContext::ProvablyLessEqual(Sym a, Sym b) {
 }
 
 bool SymContext::ProvablyDivisible(Sym a, Sym b) {
-  // Only what is a minimum or maximum as a whole: expressions nest no deeper than the parser allows.
-  if (const SymNode node = Node(a); node.op == SymNode::Op::kMin || node.op == SymNode::Op::kMax)
-    return ProvablyDivisible(node.args[0], b) && ProvablyDivisible(node.args[1], b);
-  sym_internal::Proof proof = impl_->StartProof(a, b);
-  return impl_->Positive(impl_->PolyOf(b), proof) && Mod(a, b) == Sym{};
+  const auto divides = [&](Sym s) {
+    sym_internal::Proof proof = impl_->StartProof(s, b);
+    return impl_->Positive(impl_->PolyOf(b), proof) && Mod(s, b) == Sym{};
+  };
+  // One level: deeper ones could share their parts, and be as many as two to their depth.
+  const SymNode node = Node(a);
+  if (node.op == SymNode::Op::kMin || node.op == SymNode::Op::kMax)
+    return divides(node.args[0]) && divides(node.args[1]);
+  return divides(a);
 }
 
 std::optional<SymContext::Linear> SymContext::AsLinear(Sym s, Var var) {

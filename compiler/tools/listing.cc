@@ -8,7 +8,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "compiler/codegen/cpu/machine.h"
 #include "compiler/graph/text.h"
 #include "compiler/loop/mutate.h"
 #include "compiler/loop/text.h"
@@ -108,8 +107,8 @@ class Kernels {
 
 class FunctionLister {
  public:
-  FunctionLister(const NamedGraph& function, const CpuMachine& machine, Kernels& kernels)
-      : function_(function), graph_(*function.graph), aliases_(graph_), machine_(machine), kernels_(kernels) {}
+  FunctionLister(const NamedGraph& function, const ScheduleTarget& target, Kernels& kernels)
+      : function_(function), graph_(*function.graph), aliases_(graph_), target_(target), kernels_(kernels) {}
 
   absl::StatusOr<std::vector<ListedStep>> Steps() {
     const absl::StatusOr<Fusion> fusion = Fuse(graph_, aliases_, {.inputs_die = function_.inputs_die});
@@ -122,9 +121,7 @@ class FunctionLister {
         steps.push_back({.nodes = WithViews({fused.index})});
         continue;
       }
-      absl::StatusOr<LoweredStep> lowered =
-          LowerStep(graph_, aliases_, *fusion, fused, {.vector_bytes = static_cast<uint32_t>(machine_.vector_bytes)},
-                    memory.During(s));
+      absl::StatusOr<LoweredStep> lowered = LowerStep(graph_, aliases_, *fusion, fused, target_, memory.During(s));
       if (!lowered.ok()) return lowered.status();
       memory.Note(lowered->reuse);
       std::set<NodeId> nodes;
@@ -175,7 +172,7 @@ class FunctionLister {
   const NamedGraph& function_;
   const Graph& graph_;
   const Aliases aliases_;
-  const CpuMachine& machine_;
+  const ScheduleTarget& target_;
   Kernels& kernels_;
 };
 
@@ -189,8 +186,9 @@ ListedGraph ListGraph(std::string name, const Graph& graph) {
 }  // namespace
 
 absl::StatusOr<Listing> List(const Program& program, std::string_view target) {
-  const CpuMachine* machine = FindCpuMachine(target);
-  if (machine == nullptr) return absl::InvalidArgumentError(absl::StrCat("unknown target ", std::string(target)));
+  const std::optional<ScheduleTarget> schedule = FindScheduleTarget(target);
+  if (!schedule || schedule->on_gpu())
+    return absl::InvalidArgumentError(absl::StrCat("unknown target ", std::string(target)));
   Listing listing{.target = std::string(target), .graphs = {}, .kernels = {}};
   Kernels kernels;
   if (program.kernel) {
@@ -202,7 +200,7 @@ absl::StatusOr<Listing> List(const Program& program, std::string_view target) {
     listing.graphs.push_back(ListGraph("request", *program.graph));
     for (const NamedGraph& function : made->functions) {
       ListedGraph listed = ListGraph(function.name, *function.graph);
-      absl::StatusOr<std::vector<ListedStep>> steps = FunctionLister(function, *machine, kernels).Steps();
+      absl::StatusOr<std::vector<ListedStep>> steps = FunctionLister(function, *schedule, kernels).Steps();
       if (!steps.ok()) return steps.status();
       listed.steps = *std::move(steps);
       listing.graphs.push_back(std::move(listed));
