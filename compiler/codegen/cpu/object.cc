@@ -18,10 +18,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/cpu/machine.h"
-#include "compiler/codegen/cpu/target.h"
 #include "compiler/codegen/emit.h"
 #include "compiler/codegen/passes.h"
 #include "compiler/codegen/symbol.h"
+#include "compiler/codegen/target_machine.h"
 
 namespace kiln {
 namespace {

@@ -12,10 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/cuda/libdevice.h"
 #include "compiler/codegen/cuda/machine.h"
-#include "compiler/codegen/cuda/target.h"
 #include "compiler/codegen/emit.h"
 #include "compiler/codegen/passes.h"
 #include "compiler/codegen/symbol.h"
+#include "compiler/codegen/target_machine.h"
 #include "compiler/loop/mutate.h"
 
 namespace kiln {
