@@ -80,7 +80,7 @@ TEST(LoadedArtifact, OtherHostsAreNamed) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
     return std::string(status.message());
   };
-  EXPECT_EQ(refused([](auto& a) { a.set_version(9); }), "the artifact is for artifact version 9, this is version 2");
+  EXPECT_EQ(refused([](auto& a) { a.set_version(9); }), "the artifact is for artifact version 9, this is version 3");
   EXPECT_EQ(refused([](auto& a) { a.mutable_target()->set_name("x86-64-v4"); }),
             "the artifact is for x86-64-v4, this machine is x86-64-v3");
   EXPECT_EQ(refused([](auto& a) { a.mutable_target()->mutable_host()->set_torch_version("2.14.0"); }),

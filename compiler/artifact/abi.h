@@ -7,7 +7,7 @@ namespace kiln {
 
 // Part of every Target: changed whenever anything in this file changes.
 inline constexpr uint32_t kKilnAbi = 1;
-inline constexpr uint32_t kArtifactVersion = 2;
+inline constexpr uint32_t kArtifactVersion = 3;
 inline constexpr uint32_t kProtocolVersion = 1;
 
 // Runs iterations [begin, end) of the kernel's parallel axis; the host splits [0, extent) among threads in any way.

@@ -390,8 +390,8 @@ def test_artifacts_for_another_host_are_refused() -> None:
         return plan.output(plan.inputs[0]).artifact()
 
     a = artifact()
-    a.version = 3
-    assert refused(a) == "the artifact is for artifact version 3, this is version 2"
+    a.version = 4
+    assert refused(a) == "the artifact is for artifact version 4, this is version 3"
     a = artifact()
     a.target.name = "sm_90"
     assert refused(a) == f"the artifact is for sm_90, this machine is {_kiln.host_target()}"
