@@ -71,6 +71,7 @@ class FunctionBuilder {
     v1::PlanValue* value = function_.add_values();
     value->set_storage(storage);
     value->set_dtype(static_cast<v1::DType>(type.dtype));
+    value->set_device(static_cast<v1::DeviceType>(type.device));
     table_.Write(std::span<const Sym>(type.sizes), value->mutable_sizes());
     table_.Write(std::span<const Sym>(type.strides), value->mutable_strides());
     const bool own = storage == v1::PlanValue::TENSOR || storage == v1::PlanValue::EXTERNAL ||
@@ -187,7 +188,7 @@ class FunctionBuilder {
 
   uint32_t AllocatePartial(const LoweredGroup::Partial& partial) {
     const TensorType type{
-        .dtype = partial.dtype, .device = DeviceType::kCpu, .sizes = {partial.elements}, .strides = {syms_.Const(1)}};
+        .dtype = partial.dtype, .device = graph_.device(), .sizes = {partial.elements}, .strides = {syms_.Const(1)}};
     const uint32_t value = NewPlanValue(v1::PlanValue::WORKSPACE, type);
     AddTemporary(value, type);
     return value;

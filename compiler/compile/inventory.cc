@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compiler/codegen/cpu/machine.h"
+#include "compiler/codegen/cuda/machine.h"
 #include "compiler/graph/builder.h"
 #include "compiler/lower/inline.h"
 #include "compiler/mathlib/budgets/budgets.h"
@@ -63,7 +64,16 @@ std::vector<FunctionInfo> FunctionsOf(const OpDef& def) {
 std::vector<std::string> Targets() {
   std::vector<std::string> names;
   for (const CpuMachine& machine : kCpuMachines) names.emplace_back(machine.name);
+  for (const CudaTarget& target : kCudaTargets) names.emplace_back(target.name);
   return names;
+}
+
+std::vector<std::string> AssembleFor(std::string_view target) {
+  const CudaTarget* device = FindCudaTarget(target);
+  if (device == nullptr) return {};
+  std::vector<std::string> archs = {std::string(device->name)};
+  if (device->compatible && device->machine->name != device->name) archs.emplace_back(device->machine->name);
+  return archs;
 }
 
 std::vector<OperatorInfo> Operators() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/ops/info.h"
@@ -10,6 +11,9 @@ namespace kiln {
 
 // Names that Target.name may have.
 std::vector<std::string> Targets();
+
+// What ptxas may assemble a CUDA target's PTX for, the best first (proto AssembleJob.archs). None for other targets.
+std::vector<std::string> AssembleFor(std::string_view target);
 
 // A function of mathlib, and how far it may be from the exact value and was found to be (mathlib/budgets/).
 struct FunctionInfo {

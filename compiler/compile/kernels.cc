@@ -5,6 +5,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/artifact/fingerprint.h"
+#include "compiler/loop/mutate.h"
 #include "compiler/loop/text.h"
 
 namespace kiln {
@@ -18,6 +19,7 @@ uint32_t KernelPool::Add(const loop::Kernel& kernel) {
   source.set_symbol(absl::StrCat("k_", absl::BytesToHexString(key.substr(0, 8))));
   source.set_key(key);
   source.set_text(std::move(text));
+  source.set_threads(loop::BlockThreads(kernel));
   kernels_.push_back(std::move(source));
   return it->second;
 }

@@ -30,7 +30,7 @@ class Planner {
 
   absl::StatusOr<v1::PlanResult> Run() {
     const std::optional<ScheduleTarget> target = FindScheduleTarget(request_.target().name());
-    if (!target || target->on_gpu()) {
+    if (!target) {
       return absl::InvalidArgumentError(absl::StrCat("target.name: unknown target \"", request_.target().name(), "\""));
     }
     options_.target = *target;
@@ -42,6 +42,10 @@ class Planner {
     passes_.times = &times_;
     absl::StatusOr<std::shared_ptr<const Graph>> graph = Import();
     if (!graph.ok()) return graph.status();
+    if (target->on_gpu() != ((*graph)->device() == DeviceType::kCuda)) {
+      return absl::InvalidArgumentError(absl::StrCat("target.name: ", request_.target().name(), " for a graph on ",
+                                                     std::string(Name((*graph)->device()))));
+    }
     absl::StatusOr<GraphFunctions> functions =
         MakeFunctions(*std::move(graph), passes_, StaticInputs(request_.guards()));
     if (!functions.ok()) return functions.status();
@@ -53,6 +57,7 @@ class Planner {
       v1::KernelRef* ref = artifact_->add_kernels();
       ref->set_symbol(kernel.symbol());
       ref->set_key(kernel.key());
+      ref->set_threads(kernel.threads());
       *result_.add_kernels() = kernel;
     }
     if (passes_.debug.time) WriteTimes(times_, *result_.mutable_times());

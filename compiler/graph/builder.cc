@@ -20,6 +20,7 @@ GraphBuilder GraphBuilder::Like(const Graph& graph) {
 GraphBuilder GraphBuilder::PartOf(const Graph& graph, GraphLevel level) {
   GraphBuilder builder(graph.shared_syms(), level);
   builder.graph_->size_classes_ = graph.size_classes_;
+  builder.graph_->device_ = graph.device_;
   return builder;
 }
 
@@ -33,6 +34,7 @@ Sym GraphBuilder::AddSize(SymRange range, uint32_t size_class) {
 }
 
 ValueId GraphBuilder::NewValue(const TensorType* type, NodeId producer) {
+  if (type != nullptr && type->device != DeviceType::kCpu) graph_->device_ = type->device;
   graph_->value_types_.push_back(type);
   graph_->producers_.push_back(producer);
   return graph_->num_values() - 1;

@@ -32,8 +32,8 @@ class GraphBuilder {
 
   explicit GraphBuilder(std::shared_ptr<SymContext> syms, GraphLevel level = GraphLevel::kInference);
 
-  // A builder for a graph over the same sizes: context, classes, level and the joint counts as in `graph`; nothing
-  // else.
+  // A builder for a graph over the same sizes: context, classes, device, level and the joint counts as in `graph`;
+  // nothing else.
   static GraphBuilder Like(const Graph& graph);
   // The same for a part of `graph` that is a graph of another level: without joint counts.
   static GraphBuilder PartOf(const Graph& graph, GraphLevel level);

@@ -139,6 +139,9 @@ class Graph {
   const TensorType* type(ValueId value) const { return value_types_[value]; }
   NodeId producer(ValueId value) const { return producers_[value]; }  // kNoNode for inputs and constants
   const OpName& op_name(const Node& node) const { return ops_[node.op]; }
+  // The device that its code is generated for: a GPU if any of its tensors is there. What is computed elsewhere (in a
+  // GPU's graph, on the host) is left to the client's torch.
+  DeviceType device() const { return device_; }
   // Joint graphs: inputs [0, num_primals) are primals, the rest tangents; outputs [0, num_forward_outputs) the
   // forward's.
   uint32_t num_primals() const { return num_primals_; }
@@ -153,6 +156,7 @@ class Graph {
   std::shared_ptr<SymContext> syms_;
   std::vector<uint32_t> size_classes_;
   GraphLevel level_ = GraphLevel::kInference;
+  DeviceType device_ = DeviceType::kCpu;
   std::vector<OpName> ops_;
   std::vector<std::unique_ptr<const TensorType>> types_;  // interned
   std::vector<const TensorType*> value_types_;

@@ -9,9 +9,9 @@
 namespace kiln {
 namespace {
 
-// Complex and float8 arithmetic, and tensors of another device, are left to the host.
+// Complex and float8 arithmetic is left to the host.
 bool Computable(const TensorType* type) {
-  return type != nullptr && type->device == DeviceType::kCpu && !IsComplex(type->dtype) && ByteSize(type->dtype) <= 8 &&
+  return type != nullptr && !IsComplex(type->dtype) && ByteSize(type->dtype) <= 8 &&
          !(IsFloat(type->dtype) && ByteSize(type->dtype) == 1);
 }
 

@@ -91,12 +91,19 @@ bool HasMeaning(const Call& call) {
   if (def->supports != nullptr && !def->supports(call)) return false;
   if (def->view != nullptr) return true;  // of elements of any type
   bool computable = true;
+  const auto check = [&](const TensorType& type) {
+    computable &= IsComputable(type.dtype) && type.device == call.graph().device();
+  };
   for (size_t i = 0; i < call.node().num_results; ++i) {
     const TensorType* type = call.graph().type(call.node().first_result + i);
     // A result that is not wanted is none; only a decomposition can leave it out.
-    computable &= type == nullptr ? def->decompose != nullptr : IsComputable(type->dtype);
+    if (type != nullptr) {
+      check(*type);
+    } else {
+      computable &= def->decompose != nullptr;
+    }
   }
-  ForEachValue(call.node().args, [&](ValueId v) { computable &= IsComputable(call.graph().type(v)->dtype); });
+  ForEachValue(call.node().args, [&](ValueId v) { check(*call.graph().type(v)); });
   return computable && (def->promote == Promote::kNone || (SetOf(PromotedDType(call)) & def->dtypes) != 0);
 }
 

@@ -333,7 +333,7 @@ std::optional<ScheduleTarget> FindScheduleTarget(std::string_view target) {
   if (const CpuMachine* cpu = FindCpuMachine(target))
     return ScheduleTarget{.vector_bytes = static_cast<uint32_t>(cpu->vector_bytes)};
   // What reductions exchange needs a little too.
-  if (FindCudaMachine(target) != nullptr) return ScheduleTarget{.shared_bytes = kStaticSharedBytes - (4 << 10)};
+  if (FindCudaTarget(target) != nullptr) return ScheduleTarget{.shared_bytes = kStaticSharedBytes - (4 << 10)};
   return std::nullopt;
 }
 

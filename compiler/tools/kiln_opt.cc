@@ -96,7 +96,7 @@ absl::Status ShowKernel(const loop::Kernel& given, const Flags& flags) {
   }
   loop::Kernel kernel = loop::Clone(given);
   absl::StatusOr<std::string> text;
-  if (FindCudaMachine(flags.target) != nullptr) {
+  if (FindCudaTarget(flags.target) != nullptr) {
     if (flags.stop_after != "asm")
       return absl::InvalidArgumentError(absl::StrCat(flags.stop_after, " is not shown for ", flags.target, ": asm is"));
     text = ShowPtx(kernel, flags);

@@ -55,12 +55,12 @@ bool LibdeviceHas(loop::Op function) { return !codegen::LibdeviceSymbol(function
 absl::StatusOr<std::string> CompilePtx(const loop::Kernel& kernel, std::string_view symbol, std::string_view target,
                                        std::string_view libdevice) {
   if (absl::Status status = codegen::CheckSymbol(symbol); !status.ok()) return status;
-  const CudaMachine* machine = FindCudaMachine(target);
-  if (machine == nullptr) {
+  const CudaTarget* device = FindCudaTarget(target);
+  if (device == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("target ", std::string(target), " is not a CUDA target"));
   }
   if (absl::Status status = CheckSharedMemory(kernel); !status.ok()) return status;
-  absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> target_machine = codegen::MakeTargetMachine(*machine);
+  absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> target_machine = codegen::MakeTargetMachine(*device->machine);
   if (!target_machine.ok()) return target_machine.status();
   llvm::LLVMContext context;
   context.setDiscardValueNames(true);
