@@ -32,39 +32,40 @@ struct BoundExternal::OutShim {
   std::string_view schema_name;
   size_t num_tensors;  // leading arguments; after them beta and alpha, if scaled
   bool scaled;
-  bool (*available)(const TorchApi& api);
+  bool (*available)(const TorchApi::OutShims& shims);
   OutFn fn;
 };
 
 bool BoundExternal::BindOut(const Program& program) {
   static constexpr OutShim kShims[] = {
-      {"aten::mm", 2, false, [](const TorchApi& api) { return api.mm_out != nullptr; },
+      {"aten::mm", 2, false, [](const TorchApi::OutShims& shims) { return shims.mm_out != nullptr; },
        [](const BoundExternal& b, const TensorHandle* t, TensorHandle out) {
          const auto& a = b.call_->args;
-         return b.api_->mm_out(out, t[a[0].index], t[a[1].index]);
+         return b.shims().mm_out(out, t[a[0].index], t[a[1].index]);
        }},
-      {"aten::bmm", 2, false, [](const TorchApi& api) { return api.bmm_out != nullptr; },
+      {"aten::bmm", 2, false, [](const TorchApi::OutShims& shims) { return shims.bmm_out != nullptr; },
        [](const BoundExternal& b, const TensorHandle* t, TensorHandle out) {
          const auto& a = b.call_->args;
-         return b.api_->bmm_out(out, t[a[0].index], t[a[1].index]);
+         return b.shims().bmm_out(out, t[a[0].index], t[a[1].index]);
        }},
-      {"aten::addmm", 3, true, [](const TorchApi& api) { return api.addmm_out != nullptr; },
+      {"aten::addmm", 3, true, [](const TorchApi::OutShims& shims) { return shims.addmm_out != nullptr; },
        [](const BoundExternal& b, const TensorHandle* t, TensorHandle out) {
          const auto& a = b.call_->args;
-         return b.api_->addmm_out(out, t[a[0].index], t[a[1].index], t[a[2].index], b.beta_, b.alpha_);
+         return b.shims().addmm_out(out, t[a[0].index], t[a[1].index], t[a[2].index], b.beta_, b.alpha_);
        }},
-      {"aten::baddbmm", 3, true, [](const TorchApi& api) { return api.baddbmm_out != nullptr; },
+      {"aten::baddbmm", 3, true, [](const TorchApi::OutShims& shims) { return shims.baddbmm_out != nullptr; },
        [](const BoundExternal& b, const TensorHandle* t, TensorHandle out) {
          const auto& a = b.call_->args;
-         return b.api_->baddbmm_out(out, t[a[0].index], t[a[1].index], t[a[2].index], b.beta_, b.alpha_);
+         return b.shims().baddbmm_out(out, t[a[0].index], t[a[1].index], t[a[2].index], b.beta_, b.alpha_);
        }},
   };
   if (!call_->schema.overload.empty() || call_->results.size() != 1) return false;
   const uint32_t result = call_->results[0];
   // For integers a scale that is a double is an error.
   if (result == Program::kNoValue || !IsFloating(program.values[result].dtype)) return false;
+  out_shims_ = &api_->out_shims[program.values[result].device];
   for (const OutShim& shim : kShims) {
-    if (shim.schema_name != call_->schema.name || !shim.available(*api_)) continue;
+    if (shim.schema_name != call_->schema.name || !shim.available(*out_shims_)) continue;
     const std::vector<CallArg>& args = call_->args;
     if (args.size() != shim.num_tensors + (shim.scaled ? 2 : 0)) return false;
     for (size_t i = 0; i < shim.num_tensors; ++i) {
@@ -197,9 +198,13 @@ StableIValue BoundExternal::Encode(const CallArg& arg, const CallContext& contex
     case Kind::kLayout:
       value = static_cast<StableIValue>(api_->strided_layout);
       break;
-    case Kind::kDevice:  // type in the upper half, index -1 ("the current one") in the lower
-      value = static_cast<StableIValue>(static_cast<uint32_t>(api_->cpu_device_type)) << 32 | 0xffffffffu;
+    case Kind::kDevice: {  // type in the upper half, index in the lower; the host's is -1
+      const bool on_gpu = arg.i == v1::CUDA;
+      const auto type = static_cast<uint32_t>(api_->device_code[on_gpu ? v1::CUDA : v1::CPU]);
+      const auto index = static_cast<uint32_t>(on_gpu ? context.device_index : -1);
+      value = static_cast<StableIValue>(type) << 32 | index;
       break;
+    }
     case Kind::kMemoryFormat:
       value = static_cast<StableIValue>(api_->memory_format_code[static_cast<size_t>(arg.i)]);
       break;

@@ -56,7 +56,8 @@ class EnteredHost {
 struct CallContext {
   const TensorHandle* tensors;  // by value id
   const int64_t* slots;
-  HostThread* host;  // entered when a ForeignCall runs; may be null if there are none
+  HostThread* host;      // entered when a ForeignCall runs; may be null if there are none
+  int device_index = 0;  // of the GPU, where there is one
 };
 
 // An external call that the host language makes, because the shims refuse it: those with a Scalar argument, mainly.
@@ -101,6 +102,7 @@ class BoundExternal {
 
   BoundExternal(const ExternalCall* call, const TorchApi* api) : call_(call), api_(api) {}
   bool BindOut(const Program& program);
+  const TorchApi::OutShims& shims() const { return *out_shims_; }
   std::string WhyNotDispatcher() const;
   StableIValue Encode(const CallArg& arg, const CallContext& context) const;
   StableIValue EncodeList(const CallArg& arg, const CallContext& context) const;
@@ -111,7 +113,8 @@ class BoundExternal {
   const TorchApi* api_;
   Route route_ = Route::kDispatcher;
   OutFn out_fn_ = nullptr;
-  double beta_ = 1, alpha_ = 1;  // kOut
+  const TorchApi::OutShims* out_shims_ = nullptr;  // kOut: the result's device's
+  double beta_ = 1, alpha_ = 1;                    // kOut
   std::unique_ptr<ForeignCall> foreign_;
 };
 

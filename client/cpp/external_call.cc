@@ -154,7 +154,7 @@ class CallBuilder {
       return CallArg{.kind = Kind::kDType, .i = arg.dtype()};
     }
     if (want.type == Type::kDevice && kind == v1::Arg::kDevice) {
-      if (arg.device() != v1::CPU) return Bad(want, "only the CPU is supported");
+      if (arg.device() != v1::CPU && arg.device() != v1::CUDA) return Bad(want, "unknown device");
       return CallArg{.kind = Kind::kDevice, .i = arg.device()};
     }
     if (want.type == Type::kLayout && kind == v1::Arg::kLayout) {

@@ -79,6 +79,7 @@ struct AtenTensorOpaque {
   std::vector<int64_t> sizes, strides;
   int64_t offset = 0;
   v1::DType dtype = v1::FLOAT32;
+  int32_t device = 0, device_index = -1;
 
   const StorageRef& storage() const { return impl->storage; }
   char* base() const {
@@ -164,9 +165,11 @@ bool TooManyElements(const std::vector<int64_t>& sizes) {
   return false;
 }
 
-int32_t EmptyStrided(int64_t rank, const int64_t* sizes, const int64_t* strides, int32_t dtype, int32_t, int32_t,
-                     TensorHandle* out) {
+int32_t EmptyStrided(int64_t rank, const int64_t* sizes, const int64_t* strides, int32_t dtype, int32_t device,
+                     int32_t index, TensorHandle* out) {
   AtenTensorOpaque t;
+  t.device = device;
+  t.device_index = device == 0 ? -1 : index;
   t.sizes.assign(sizes, sizes + rank);
   t.strides.assign(strides, strides + rank);
   t.dtype = static_cast<v1::DType>(dtype);
@@ -205,9 +208,11 @@ int32_t AllocFromPool(TensorHandle self, int64_t offset, int32_t dtype, int64_t 
 }
 
 int32_t FromBlob(void* data, int64_t rank, const int64_t* sizes, const int64_t* strides, int64_t offset, int32_t dtype,
-                 int32_t, int32_t index, TensorHandle* out, int32_t, const uint8_t*, int64_t) {
-  if (index != -1) return Fail("device index");
+                 int32_t device, int32_t index, TensorHandle* out, int32_t, const uint8_t*, int64_t) {
+  if ((index == -1) != (device == 0)) return Fail("device index");
   AtenTensorOpaque t;
+  t.device = device;
+  t.device_index = index;
   t.blob = static_cast<char*>(data);
   t.sizes.assign(sizes, sizes + rank);
   if (TooManyElements(t.sizes)) return Fail("too many elements");
@@ -358,6 +363,8 @@ void FillTensors(TorchApi* api) {
   api->strides = [](TensorHandle t, int64_t** out) { return *out = t->strides.data(), 0; };
   api->dim = [](TensorHandle t, int64_t* out) { return *out = static_cast<int64_t>(t->sizes.size()), 0; };
   api->dtype = [](TensorHandle t, int32_t* out) { return *out = t->dtype, 0; };
+  api->device_type = [](TensorHandle t, int32_t* out) { return *out = t->device, 0; };
+  api->device_index = [](TensorHandle t, int32_t* out) { return *out = t->device_index, 0; };
   api->storage_offset = [](TensorHandle t, int64_t* out) { return *out = t->offset, 0; };
   api->storage_size = [](TensorHandle t, int64_t* out) {
     return *out = static_cast<int64_t>(t->storage()->bytes->size()), 0;
@@ -385,8 +392,9 @@ void FillCalls(TorchApi* api) {
   api->list_size = [](StableList list, size_t* out) { return *out = list->items.size(), 0; };
   api->list_get = [](StableList list, size_t i, StableIValue* out) { return *out = list->items[i], 0; };
   api->delete_list = [](StableList list) { return delete list, 0; };
-  api->mm_out = MmOut;
-  api->addmm_out = AddmmOut;
+  api->out_shims[v1::CPU].mm_out = MmOut;
+  api->out_shims[v1::CPU].addmm_out = AddmmOut;
+  api->current_cuda_stream = [](int32_t index, void** out) { return *out = FakeStream(index), 0; };
 }
 
 }  // namespace
@@ -397,6 +405,7 @@ const TorchApi& FakeTorch() {
     FillTensors(a);
     FillCalls(a);
     for (int i = 0; i < v1::DType_ARRAYSIZE; ++i) a->dtype_code[static_cast<size_t>(i)] = i;
+    a->device_code[v1::CUDA] = 1;
     a->memory_format_code = {0, 1, 2, 3};
     return a;
   }();
@@ -426,6 +435,15 @@ OwnedTensor FakeTensor(std::vector<int64_t> sizes, std::vector<float> values) {
 
 OwnedTensor FakeStrided(std::vector<int64_t> sizes, std::vector<int64_t> strides, std::vector<float> values) {
   return OwnedTensor(&FakeTorch(), New(Make(std::move(sizes), std::move(strides), values)));
+}
+
+void* FakeStream(int32_t device) { return reinterpret_cast<void*>(intptr_t{0x5000} + device); }
+
+OwnedTensor FakeOnGpu(int32_t device, std::vector<int64_t> sizes, std::vector<float> values) {
+  OwnedTensor tensor = FakeTensor(std::move(sizes), std::move(values));
+  tensor.get()->device = 1;
+  tensor.get()->device_index = device;
+  return tensor;
 }
 
 std::vector<float> FakeValues(TensorHandle tensor) { return Read(*tensor); }

@@ -24,6 +24,9 @@ int64_t FakeTensorCount();
 OwnedTensor FakeTensor(std::vector<int64_t> sizes, std::vector<float> values);
 // A new f32 tensor; `values` are in the order of memory.
 OwnedTensor FakeStrided(std::vector<int64_t> sizes, std::vector<int64_t> strides, std::vector<float> values);
+// Likewise, on CUDA device number `device`, whose memory is the host's; and the current stream there.
+OwnedTensor FakeOnGpu(int32_t device, std::vector<int64_t> sizes, std::vector<float> values);
+void* FakeStream(int32_t device);
 // Elements in row-major order, whatever the strides.
 std::vector<float> FakeValues(TensorHandle tensor);
 

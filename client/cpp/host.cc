@@ -21,6 +21,7 @@ std::string_view HostTarget() {
 }
 
 bool TargetRuns(std::string_view target, std::string_view host) {
+  if (target.starts_with("sm_")) return target == host;
   const auto* t = std::find(std::begin(kTargets), std::end(kTargets), target);
   const auto* h = std::find(std::begin(kTargets), std::end(kTargets), host);
   return t != std::end(kTargets) && h != std::end(kTargets) && t <= h;

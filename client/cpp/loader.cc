@@ -12,6 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "client/cpp/cuda_driver.h"
+#include "client/cpp/cuda_kernels.h"
 
 namespace kiln {
 namespace {
@@ -61,34 +63,51 @@ KernelFn* SharedObject::Kernel(const std::string& symbol) const {
   return reinterpret_cast<KernelFn*>(dlsym(library_, symbol.c_str()));
 }
 
-absl::StatusOr<std::unique_ptr<LoadedArtifact>> LoadedArtifact::Load(std::string_view artifact,
-                                                                     std::string_view shared_object,
-                                                                     const HostFacts& host, const TorchApi* api,
-                                                                     ForeignOps* foreign, StoragePool* pool) {
-  absl::StatusOr<VerifiedArtifact> verified = VerifyArtifact(artifact, shared_object, host);
-  if (!verified.ok()) return verified.status();
-  std::unique_ptr<LoadedArtifact> loaded(new LoadedArtifact);
-  loaded->signature_ = verified->proto.signature();
+absl::Status LoadedArtifact::LoadKernels(const v1::Artifact& artifact, std::string_view code, const TorchApi* api,
+                                         int device_index) {
+  const bool on_gpu = artifact.target().name().starts_with("sm_");
+  if (on_gpu && artifact.kernels_size() != 0) {
+    absl::StatusOr<const CudaDriver*> driver = CudaDriver::Get();
+    if (!driver.ok()) return driver.status();
+    absl::StatusOr<std::unique_ptr<CudaKernels>> kernels =
+        CudaKernels::Load(code, artifact.kernels(), *driver, api, device_index);
+    if (!kernels.ok()) return kernels.status();
+    kernels_ = *std::move(kernels);
+    return absl::OkStatus();
+  }
   std::vector<KernelFn*> kernels;
   std::vector<std::string> names;
-  if (verified->proto.kernels_size() != 0) {
-    absl::StatusOr<std::unique_ptr<SharedObject>> object = SharedObject::Map(shared_object);
+  if (artifact.kernels_size() != 0) {
+    absl::StatusOr<std::unique_ptr<SharedObject>> object = SharedObject::Map(code);
     if (!object.ok()) return object.status();
-    loaded->object_ = *std::move(object);
+    object_ = *std::move(object);
   }
-  for (const v1::KernelRef& ref : verified->proto.kernels()) {
-    KernelFn* kernel = loaded->object_->Kernel(ref.symbol());
+  for (const v1::KernelRef& ref : artifact.kernels()) {
+    KernelFn* kernel = object_->Kernel(ref.symbol());
     if (kernel == nullptr) return absl::InvalidArgumentError(absl::StrCat("the shared object has no ", ref.symbol()));
     kernels.push_back(kernel);
     names.push_back(ref.symbol());
   }
-  loaded->num_kernels_ = kernels.size();
+  kernels_ = std::make_unique<CpuKernels>(api, std::move(kernels), std::move(names));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<LoadedArtifact>> LoadedArtifact::Load(std::string_view artifact,
+                                                                     std::string_view shared_object,
+                                                                     const HostFacts& host, const TorchApi* api,
+                                                                     ForeignOps* foreign, StoragePool* pool,
+                                                                     int device_index) {
+  absl::StatusOr<VerifiedArtifact> verified = VerifyArtifact(artifact, shared_object, host);
+  if (!verified.ok()) return verified.status();
+  std::unique_ptr<LoadedArtifact> loaded(new LoadedArtifact);
+  loaded->signature_ = verified->proto.signature();
+  if (absl::Status s = loaded->LoadKernels(verified->proto, shared_object, api, device_index); !s.ok()) return s;
   std::vector<std::string> constants;
   for (v1::Artifact::Constant& c : *verified->proto.mutable_constants())
     constants.push_back(std::move(*c.mutable_data()));
   for (Program& program : verified->programs) {
     absl::StatusOr<std::unique_ptr<Function>> function =
-        Function::Create(std::move(program), kernels, names, constants, api, foreign, pool);
+        Function::Create(std::move(program), loaded->kernels_.get(), constants, api, foreign, pool, device_index);
     if (!function.ok()) return function.status();
     loaded->functions_.push_back(*std::move(function));
   }

@@ -1,4 +1,4 @@
-// Maps an artifact's shared object and binds its functions.
+// Maps an artifact's code and binds its functions.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/cpp/external.h"
+#include "client/cpp/kernels.h"
 #include "client/cpp/runtime.h"
 #include "client/cpp/torch_api.h"
 #include "client/cpp/verify.h"
@@ -36,21 +37,23 @@ class SharedObject {
 class LoadedArtifact {
  public:
   // Verifies (see verify.h), maps, binds. `api` and `pool`, which may be null, must outlive the result; so must
-  // `foreign`'s calls' own context.
+  // `foreign`'s calls' own context. `device_index` is the GPU's, for an artifact that is for one.
   static absl::StatusOr<std::unique_ptr<LoadedArtifact>> Load(std::string_view artifact, std::string_view shared_object,
                                                               const HostFacts& host, const TorchApi* api,
-                                                              ForeignOps* foreign, StoragePool* pool = nullptr);
+                                                              ForeignOps* foreign, StoragePool* pool = nullptr,
+                                                              int device_index = 0);
 
   const v1::PlanSignature& signature() const { return signature_; }
-  size_t num_kernels() const { return num_kernels_; }
+  size_t num_kernels() const { return kernels_->size(); }
   size_t num_functions() const { return functions_.size(); }
   Function& function(size_t i) const { return *functions_[i]; }
 
  private:
   LoadedArtifact() = default;
+  absl::Status LoadKernels(const v1::Artifact& artifact, std::string_view code, const TorchApi* api, int device_index);
   v1::PlanSignature signature_;
-  size_t num_kernels_ = 0;
-  std::unique_ptr<SharedObject> object_;  // null if there are no kernels
+  std::unique_ptr<SharedObject> object_;  // null if there are no kernels for the CPU
+  std::unique_ptr<Kernels> kernels_;
   std::vector<std::unique_ptr<Function>> functions_;
 };
 

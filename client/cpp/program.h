@@ -66,7 +66,8 @@ struct Program {
     v1::PlanValue::Storage storage = v1::PlanValue::STORAGE_UNSPECIFIED;
     v1::DType dtype = v1::DTYPE_UNSPECIFIED;
     uint32_t rank = 0;
-    uint32_t shape = 0;       // slot of the first size; `rank` sizes, then `rank` strides (in elements)
+    uint32_t shape = 0;  // slot of the first size; `rank` sizes, then `rank` strides (in elements)
+    v1::DeviceType device = v1::CPU;
     uint32_t base = 0;        // VIEW: value id; CONSTANT: index into Artifact.constants
     uint32_t offset = 0;      // slot. VIEW: elements of its own dtype after the base's data; WORKSPACE: bytes
     bool needs_data = false;  // its address is used by a launch, a copy, or a view with an address
@@ -89,7 +90,8 @@ struct Program {
     uint32_t kernel = 0;
     uint32_t first_buffer = 0;  // into buffers
     uint32_t num_buffers = 0;
-    uint32_t sizes = 0;              // first slot
+    uint32_t sizes = 0;  // first slot
+    uint32_t num_sizes = 0;
     uint32_t extent = 0, grain = 0;  // slots
     uint32_t origin = 0;
   };
@@ -122,6 +124,7 @@ struct Program {
   };
 
   std::string name;
+  v1::DeviceType device = v1::CPU;  // where the kernels run, and the workspace is
   SizeTable sizes;
   std::vector<SymbolSource> symbols;  // one a symbol
   std::vector<int64_t> slots;         // initial values

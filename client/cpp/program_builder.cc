@@ -2,6 +2,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cpp/external_call.h"
 #include "client/cpp/program.h"
@@ -24,6 +25,7 @@ class Builder {
 
   absl::StatusOr<Program> Build() {
     p_.name = function_.name();
+    p_.device = absl::StartsWith(artifact_.target().name(), "sm_") ? v1::CUDA : v1::CPU;
     for (absl::Status (Builder::*part)() :
          {&Builder::AddSymbols, &Builder::AddInputs, &Builder::AddValues, &Builder::AddWorkspace, &Builder::AddSteps,
           &Builder::AddOutputs, &Builder::AddViews, &Builder::AddPredicates}) {
@@ -158,10 +160,12 @@ class Builder {
     if ((in.storage() == Storage::INPUT) != (id < p_.inputs.size()))
       return Bad("inputs are the first values, all of them");
     if (ByteSize(in.dtype()) == 0) return Bad("unknown dtype");
+    if (!v1::DeviceType_IsValid(in.device())) return Bad("unknown device");
     if (in.sizes_size() != in.strides_size()) return Bad("as many strides as sizes, please");
     if (in.sizes_size() > static_cast<int>(kMaxRank)) return Bad("more than ", kMaxRank, " dimensions");
     value->storage = in.storage();
     value->dtype = in.dtype();
+    value->device = in.device() == v1::CUDA ? v1::CUDA : v1::CPU;
     value->rank = static_cast<uint32_t>(in.sizes_size());
     value->shape = static_cast<uint32_t>(p_.slots.size());
     for (const auto* exprs : {&in.sizes(), &in.strides()}) {
@@ -186,6 +190,7 @@ class Builder {
         value->base = in.base();
         return AddSlot(in.offset(), kAnySize, &value->offset);
       case Storage::WORKSPACE:
+        if (value->device != p_.device) return Bad("the workspace is on another device");
         p_.workspace_values.push_back(id);
         return AddSlot(in.offset(), 0, &value->offset);
       case Storage::CONSTANT:
@@ -302,9 +307,11 @@ class Builder {
                            .first_buffer = static_cast<uint32_t>(p_.buffers.size()),
                            .num_buffers = static_cast<uint32_t>(in.buffers_size()),
                            .sizes = static_cast<uint32_t>(p_.slots.size()),
+                           .num_sizes = static_cast<uint32_t>(in.sizes_size()),
                            .origin = in.origin()};
     for (uint32_t id : in.buffers()) {
       if (absl::Status s = CheckMemory(id); !s.ok()) return s;
+      if (p_.values[id].device != p_.device) return Bad("value ", id, " is on another device than the kernel");
       p_.buffers.push_back(id);
     }
     for (uint32_t expr : in.sizes()) {
@@ -414,6 +421,8 @@ class Builder {
       uint32_t depth = 0, v = id;
       for (; p_.values[v].storage == Storage::VIEW; v = p_.values[v].base) {
         if (++depth > kMaxViewDepth) return Bad("value ", id, ": views nest too deep");
+        if (p_.values[v].device != p_.values[p_.values[v].base].device)
+          return Bad("value ", id, ": a view of another device's memory");
       }
       owner[id] = v;
       if (depth == 0 || !p_.values[id].needs_data) continue;

@@ -1,9 +1,11 @@
 // kiln._kiln.load and kiln._kiln.Artifact.
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "client/cpp/cuda_kernels.h"
 #include "client/cpp/loader.h"
 #include "client/cpp/py_call.h"
 #include "client/cpp/py_common.h"
@@ -26,15 +28,24 @@ PyObject* Load(PyObject*, PyObject* args) {
   const char *artifact, *object;
   Py_ssize_t artifact_size, object_size;
   PyObject* resolve;
-  if (!PyArg_ParseTuple(args, "y#y#O:load", &artifact, &artifact_size, &object, &object_size, &resolve)) return nullptr;
+  int device = -1;
+  if (!PyArg_ParseTuple(args, "y#y#O|i:load", &artifact, &artifact_size, &object, &object_size, &resolve, &device)) {
+    return nullptr;
+  }
   const PyTorch* torch = PyTorch::Get();
   if (torch == nullptr) return nullptr;
+  HostFacts host = torch->host();
+  if (device >= 0) {
+    absl::StatusOr<std::string> target = CudaTarget(device);
+    if (!target.ok()) return RaiseStatus(target.status());
+    host.target = *std::move(target);
+  }
   return Guarded(
       [&]() -> PyObject* {
         PyOps ops(torch, resolve);
         absl::StatusOr<std::unique_ptr<LoadedArtifact>> loaded = LoadedArtifact::Load(
-            {artifact, static_cast<size_t>(artifact_size)}, {object, static_cast<size_t>(object_size)}, torch->host(),
-            &torch->api(), &ops, &torch->pool());
+            {artifact, static_cast<size_t>(artifact_size)}, {object, static_cast<size_t>(object_size)}, host,
+            &torch->api(), &ops, &torch->pool(), std::max(device, 0));
         if (!loaded.ok()) return RaiseStatus(loaded.status());
         auto* self = PyObject_New(PyArtifact, g_type);
         if (self == nullptr) return nullptr;
@@ -115,8 +126,9 @@ PyType_Slot kSlots[] = {
 PyType_Spec kSpec = {"kiln._kiln.Artifact", sizeof(PyArtifact), 0, Py_TPFLAGS_DEFAULT, kSlots};
 PyMethodDef kFunctions[] = {
     {"load", Load, METH_VARARGS,
-     "load(artifact: bytes, shared_object: bytes, resolve: callable) -> Artifact\n\n"
-     "Verifies, maps and binds. resolve(op: str, schema: str) gives the callable for an operator that the C shims do "
+     "load(artifact: bytes, shared_object: bytes, resolve: callable, device: int = -1) -> Artifact\n\n"
+     "Verifies, maps and binds, for CUDA device `device` or, where that is -1, for the CPU. resolve(op: str, schema: "
+     "str) gives the callable for an operator that the C shims do "
      "not\n"
      "take: every argument by position, enums as the numbers of proto/graph.proto. RuntimeError says what is wrong."},
     {nullptr, nullptr, 0, nullptr},

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "client/cpp/cuda_kernels.h"
 #include "client/cpp/host.h"
 #include "client/cpp/py_common.h"
 #include "client/cpp/py_torch.h"
@@ -47,6 +48,13 @@ PyObject* Init(PyObject*, PyObject* args) {
 
 PyObject* HostTargetName(PyObject*, PyObject*) { return PyString(HostTarget()); }
 
+PyObject* CudaTargetName(PyObject*, PyObject* device) {
+  const long index = PyLong_AsLong(device);
+  if (index == -1 && PyErr_Occurred() != nullptr) return nullptr;
+  const absl::StatusOr<std::string> target = CudaTarget(static_cast<int>(index));
+  return target.ok() ? PyString(*target) : RaiseStatus(target.status());
+}
+
 PyObject* Recycle(PyObject*, PyObject* args) {
   int on;
   long long max_bytes;
@@ -89,6 +97,8 @@ PyMethodDef kMethods[] = {
     {"trim", Trim, METH_NOARGS, "trim() -> int: gives back the memory that only kiln holds; its bytes."},
     {"host_target", HostTargetName, METH_NOARGS,
      "host_target() -> str: the best of x86-64-v2, -v3 and -v4 that this machine runs; empty if none."},
+    {"cuda_target", CudaTargetName, METH_O,
+     "cuda_target(device: int) -> str: the compute capability of that CUDA device, \"sm_90\" and the like."},
     {"written_apart", PyWrittenApart, METH_VARARGS,
      "written_apart(inputs: tuple, written: tuple[int, ...]) -> bool\n\n"
      "Whether the tensors at the positions `written` share no memory with another of the inputs. From a tensor's "

@@ -1,6 +1,5 @@
 #include "client/cpp/runtime.h"
 
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +12,7 @@ using From = Program::SymbolSource::From;
 // Work below which a call keeps the interpreter's lock. A launch's grain is some 10 µs of work.
 constexpr int64_t kLongGrains = 2;
 constexpr int64_t kLongBytes = 1 << 20;  // of tensors around external calls
+constexpr size_t kLongSteps = 16;        // of a GPU's function: some 50 µs of launching
 
 bool Holds(v1::Predicate::Op op, int64_t lhs, int64_t rhs) {
   switch (op) {
@@ -74,10 +74,12 @@ void Frame::Clear() {
   results.clear();
 }
 
-Function::Function(Program program, const TorchApi* api, StoragePool* pool)
+Function::Function(Program program, const Kernels* kernels, const TorchApi* api, StoragePool* pool, int device_index)
     : program_(std::move(program)),
+      kernels_(kernels),
       api_(api),
       pool_(pool),
+      device_index_(device_index),
       growth_(program_.name == "inference" ? StoragePool::Growth::kFree : StoragePool::Growth::kFrugal) {
   for (uint32_t i = 0; i < program_.inputs.size(); ++i) {
     if (program_.values[i].needs_data) inputs_with_data_.push_back(i);
@@ -89,17 +91,13 @@ Function::~Function() {
   for (auto& [value, handle] : constants_) api_->delete_tensor(handle);
 }
 
-absl::StatusOr<std::unique_ptr<Function>> Function::Create(Program program, std::vector<KernelFn*> kernels,
-                                                           std::vector<std::string> kernel_names,
+absl::StatusOr<std::unique_ptr<Function>> Function::Create(Program program, const Kernels* kernels,
                                                            std::span<const std::string> constants, const TorchApi* api,
-                                                           ForeignOps* foreign, StoragePool* pool) {
-  std::unique_ptr<Function> f(new Function(std::move(program), api, pool));
-  f->kernels_ = std::move(kernels);
-  f->kernel_names_ = std::move(kernel_names);
+                                                           ForeignOps* foreign, StoragePool* pool, int device_index) {
+  std::unique_ptr<Function> f(new Function(std::move(program), kernels, api, pool, device_index));
   const Program& p = f->program_;
   for (const Program::Launch& launch : p.launches) {
-    if (launch.kernel >= f->kernels_.size())
-      return absl::InvalidArgumentError(absl::StrCat("no kernel ", launch.kernel));
+    if (launch.kernel >= kernels->size()) return absl::InvalidArgumentError(absl::StrCat("no kernel ", launch.kernel));
   }
   for (const Program::Value& v : p.values) {
     if (v.dtype != v1::DTYPE_UNSPECIFIED && api->dtype_code[v.dtype] < 0) {
@@ -128,10 +126,17 @@ absl::Status Function::MakeConstants(std::span<const std::string> constants) {
     TensorHandle handle = nullptr;
     if (absl::Status s = EmptyLike(frame, v, nullptr, &handle); !s.ok()) return s;
     constants_.push_back({v, handle});
-    void* data = nullptr;
-    if (api_->data_ptr(handle, &data) != 0) return api_->Error("constant");
     const std::string& bytes = constants[value.base];
-    if (!bytes.empty()) std::memcpy(data, bytes.data(), bytes.size());
+    if (bytes.empty()) continue;
+    // From the host's memory to wherever the constant lives; done when this returns.
+    OwnedTensor blob(api_);
+    const int64_t* sizes = frame.slots.data() + value.shape;
+    if (api_->from_blob(const_cast<char*>(bytes.data()), value.rank, sizes, sizes + value.rank, 0,
+                        api_->dtype_code[value.dtype], api_->device_code[v1::CPU], -1, blob.out(), api_->strided_layout,
+                        nullptr, 0) != 0 ||
+        api_->copy_(handle, blob.get(), 0) != 0) {
+      return api_->Error("constant");
+    }
   }
   return absl::OkStatus();
 }
@@ -209,9 +214,21 @@ absl::Status Function::CheckInput(Frame& frame, uint32_t input) const {
   const Program::Value& want = program_.values[input];
   const TensorHandle t = frame.tensors[input];
   int64_t dim = 0, *sizes = nullptr, *strides = nullptr;
-  int32_t dtype = 0;
-  if ((api_->dtype(t, &dtype) | api_->dim(t, &dim) | api_->sizes(t, &sizes) | api_->strides(t, &strides)) != 0) {
+  int32_t dtype = 0, device = 0, index = 0;
+  if ((api_->dtype(t, &dtype) | api_->dim(t, &dim) | api_->sizes(t, &sizes) | api_->strides(t, &strides) |
+       api_->device_type(t, &device)) != 0) {
     return api_->Error(absl::StrCat("argument ", input));
+  }
+  if (device != api_->device_code[want.device]) {
+    return absl::InvalidArgumentError(absl::StrCat("argument ", input, " has torch device type ", device,
+                                                   ", the plan wants ", v1::DeviceType_Name(want.device)));
+  }
+  if (want.device == v1::CUDA) {
+    if (api_->device_index(t, &index) != 0) return api_->Error(absl::StrCat("argument ", input));
+    if (index != device_index_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("argument ", input, " is on cuda:", index, ", the code was loaded for cuda:", device_index_));
+    }
   }
   if (dtype != api_->dtype_code[want.dtype]) {
     return absl::InvalidArgumentError(
@@ -237,6 +254,7 @@ absl::Status Function::CheckInput(Frame& frame, uint32_t input) const {
 }
 
 bool Function::IsLong(const Frame& frame) const {
+  if (program_.device == v1::CUDA) return program_.steps.size() >= kLongSteps;
   int64_t grains = 0;
   for (const Program::Launch& launch : program_.launches) {
     grains += frame.slots[launch.extent] / frame.slots[launch.grain];

@@ -20,11 +20,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/cpp/external.h"
+#include "client/cpp/kernels.h"
 #include "client/cpp/program.h"
 #include "client/cpp/storage_pool.h"
-#include "client/cpp/team.h"
 #include "client/cpp/torch_api.h"
-#include "compiler/artifact/abi.h"
 
 namespace kiln {
 
@@ -55,22 +54,21 @@ struct Frame {
   bool long_call = false;             // worth giving up the interpreter's lock
   std::vector<void*> references;      // the host's, to the arguments: nothing here touches them
   // Scratch of Run.
-  std::vector<void*> buffers;
+  LaunchScratch launch;
   std::vector<StableIValue> stack;
   std::vector<TensorHandle> results;
-  std::vector<KernelCall> calls;
-  TeamClaims claims;
 };
 
 // One function of an artifact, bound to this process's torch. Thread-safe: concurrent calls use frames of their own.
 class Function {
  public:
-  // `kernels` are in the order of Artifact.kernels; `constants` likewise, and must outlive the function with `api` and
-  // `pool`. `foreign` and `pool` may be null. Errors as BoundExternal::Bind's, or ResourceExhausted.
-  static absl::StatusOr<std::unique_ptr<Function>> Create(Program program, std::vector<KernelFn*> kernels,
-                                                          std::vector<std::string> kernel_names,
+  // `constants` are in the order of Artifact.constants, and must outlive the function with `kernels`, `api` and `pool`.
+  // `foreign` and `pool` may be null; `device_index` is the GPU's, for a program with values there. Errors as
+  // BoundExternal::Bind's, or ResourceExhausted.
+  static absl::StatusOr<std::unique_ptr<Function>> Create(Program program, const Kernels* kernels,
                                                           std::span<const std::string> constants, const TorchApi* api,
-                                                          ForeignOps* foreign, StoragePool* pool = nullptr);
+                                                          ForeignOps* foreign, StoragePool* pool = nullptr,
+                                                          int device_index = 0);
   ~Function();
 
   const Program& program() const { return program_; }
@@ -79,8 +77,8 @@ class Function {
   std::unique_ptr<Frame> AcquireFrame();
   void ReleaseFrame(std::unique_ptr<Frame> frame);
 
-  // Reads shapes, evaluates all sizes. InvalidArgument names the argument whose dtype, rank or size is not the plan's,
-  // or a mutated one with other strides; FailedPrecondition: a symbol's range or a predicate does not hold.
+  // Reads shapes, evaluates all sizes. InvalidArgument names the argument whose device, dtype, rank or size is not the
+  // plan's, or a mutated one with other strides; FailedPrecondition: a symbol's range or a predicate does not hold.
   // The arguments must stay alive until Run ends, but for those that the frame owns.
   absl::Status Bind(Frame& frame) const;
 
@@ -89,7 +87,7 @@ class Function {
   absl::Status Run(Frame& frame, HostThread* host) const;
 
  private:
-  Function(Program program, const TorchApi* api, StoragePool* pool);
+  Function(Program program, const Kernels* kernels, const TorchApi* api, StoragePool* pool, int device_index);
   absl::Status MakeConstants(std::span<const std::string> constants);
 
   absl::Status ReadSymbols(Frame& frame) const;
@@ -101,12 +99,13 @@ class Function {
   absl::Status Restride(Frame& frame) const;
   absl::Status Allocate(Frame& frame, uint32_t value) const;
   absl::Status MakeView(Frame& frame, uint32_t value) const;
-  absl::Status Launch(Frame& frame, std::span<const Program::Launch> launches) const;
   absl::Status CallExternal(Frame& frame, uint32_t index, HostThread* host, bool left) const;
   absl::Status Adopt(Frame& frame, const ExternalCall& call, size_t result, TensorHandle handle) const;
   absl::Status Copy(Frame& frame, const Program::Copy& copy) const;
 
+  int32_t IndexOn(v1::DeviceType device) const { return device == v1::CUDA ? device_index_ : 0; }
   absl::Status EmptyLike(const Frame& frame, uint32_t value, StoragePool* pool, TensorHandle* out) const;
+  absl::Status EmptyBytes(v1::DeviceType device, int64_t bytes, TensorHandle* out) const;
   absl::Status Blob(const Frame& frame, uint32_t value, OwnedTensor* out) const;
   // Element 0 of the value is `offset` bytes into the `bytes` of memory at `begin`: fills in its address and those of
   // its views. InvalidArgument if a view reaches outside.
@@ -115,11 +114,11 @@ class Function {
   bool IsContiguous(const Frame& frame, uint32_t value) const;
 
   const Program program_;
+  const Kernels* const kernels_;
   const TorchApi* api_;
   StoragePool* pool_;  // null: every tensor has new memory
+  const int device_index_;
   const StoragePool::Growth growth_;
-  std::vector<KernelFn*> kernels_;
-  std::vector<std::string> kernel_names_;
   std::vector<BoundExternal> externals_;
   std::vector<std::pair<uint32_t, TensorHandle>> constants_;  // value id, owned tensor
   std::vector<uint32_t> inputs_with_data_;

@@ -36,14 +36,21 @@ absl::Status Function::RunSteps(Frame& frame, HostThread* host, bool left) const
     if (absl::Status s = ReadData(frame, input); !s.ok()) return s;
   }
   std::optional<WorkspaceLease> workspace;
+  OwnedTensor gpu_workspace(api_);  // torch reuses its memory for later work of the stream only
   if (!program_.workspace_values.empty()) {
-    absl::StatusOr<WorkspaceLease> lease =
-        WorkspaceLease::Acquire(static_cast<size_t>(frame.slots[program_.workspace]));
-    if (!lease.ok()) return lease.status();
-    workspace.emplace(*std::move(lease));
+    const int64_t bytes = frame.slots[program_.workspace];
+    void* memory = nullptr;
+    if (program_.device == v1::CUDA) {
+      if (absl::Status s = EmptyBytes(program_.device, bytes, gpu_workspace.out()); !s.ok()) return s;
+      if (api_->data_ptr(gpu_workspace.get(), &memory) != 0) return api_->Error("workspace");
+    } else {
+      absl::StatusOr<WorkspaceLease> lease = WorkspaceLease::Acquire(static_cast<size_t>(bytes));
+      if (!lease.ok()) return lease.status();
+      workspace.emplace(*std::move(lease));
+      memory = workspace->data();
+    }
     for (uint32_t v : program_.workspace_values) {
-      const int64_t offset = frame.slots[program_.values[v].offset];
-      absl::Status s = SetData(frame, v, workspace->data(), offset, frame.slots[program_.workspace]);
+      absl::Status s = SetData(frame, v, memory, frame.slots[program_.values[v].offset], bytes);
       if (!s.ok()) return s;
     }
   }
@@ -54,7 +61,8 @@ absl::Status Function::RunSteps(Frame& frame, HostThread* host, bool left) const
         status = Allocate(frame, step.index);
         break;
       case Program::Step::Kind::kLaunch:
-        status = Launch(frame, std::span(program_.launches).subspan(step.index, step.count));
+        status = kernels_->Run(program_, std::span(program_.launches).subspan(step.index, step.count),
+                               frame.data.data(), frame.slots.data(), frame.launch);
         break;
       case Program::Step::Kind::kExternal:
         status = CallExternal(frame, step.index, host, left);
@@ -90,16 +98,32 @@ absl::Status Function::Restride(Frame& frame) const {
 absl::Status Function::EmptyLike(const Frame& frame, uint32_t value, StoragePool* pool, TensorHandle* out) const {
   const Program::Value& v = program_.values[value];
   const int64_t* sizes = frame.slots.data() + v.shape;
+  if (v.device != v1::CPU) pool = nullptr;  // torch's own allocator does it there
   const TensorSpec spec{.dtype = api_->dtype_code[v.dtype],
                         .item_bytes = ByteSize(v.dtype),
                         .rank = v.rank,
                         .sizes = sizes,
                         .strides = sizes + v.rank,
-                        .bytes = program_.ByteExtent(v, frame.slots).value_or(0)};
+                        .bytes = program_.ByteExtent(v, frame.slots).value_or(0),
+                        .device = api_->device_code[v.device],
+                        .device_index = IndexOn(v.device)};
   if ((pool != nullptr ? pool->Empty(spec, growth_, out) : EmptyTensor(*api_, spec, out)) != 0) {
     return api_->Error(absl::StrCat("value ", value, ": allocation"));
   }
   return absl::OkStatus();
+}
+
+absl::Status Function::EmptyBytes(v1::DeviceType device, int64_t bytes, TensorHandle* out) const {
+  static constexpr int64_t kOne = 1;
+  const TensorSpec spec{.dtype = api_->dtype_code[v1::UINT8],
+                        .item_bytes = 1,
+                        .rank = 1,
+                        .sizes = &bytes,
+                        .strides = &kOne,
+                        .bytes = bytes,
+                        .device = api_->device_code[device],
+                        .device_index = IndexOn(device)};
+  return EmptyTensor(*api_, spec, out) == 0 ? absl::OkStatus() : api_->Error("workspace");
 }
 
 absl::Status Function::Allocate(Frame& frame, uint32_t value) const {
@@ -186,36 +210,10 @@ absl::Status Function::MakeView(Frame& frame, uint32_t value) const {
   return absl::OkStatus();
 }
 
-absl::Status Function::Launch(Frame& frame, std::span<const Program::Launch> launches) const {
-  frame.buffers.clear();
-  for (const Program::Launch& launch : launches) {
-    const std::span ids = std::span(program_.buffers).subspan(launch.first_buffer, launch.num_buffers);
-    for (const uint32_t id : ids) frame.buffers.push_back(frame.data[id]);
-  }
-  frame.calls.clear();
-  void* const* buffers = frame.buffers.data();
-  for (const Program::Launch& launch : launches) {
-    frame.calls.push_back({.kernel = kernels_[launch.kernel],
-                           .buffers = buffers,
-                           .sizes = frame.slots.data() + launch.sizes,
-                           .extent = frame.slots[launch.extent],
-                           .grain = frame.slots[launch.grain]});
-    buffers += launch.num_buffers;
-  }
-  if (absl::Status s = RunCalls(*api_, frame.calls, frame.claims); !s.ok()) return s;
-  for (size_t i = 0; i < launches.size(); ++i) {
-    if (frame.calls[i].error == 0) continue;
-    return absl::OutOfRangeError(absl::StrCat("index out of range in self (node ", launches[i].origin, ", kernel ",
-                                              kernel_names_[launches[i].kernel], ", check ", frame.calls[i].error - 1,
-                                              ")"));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status Function::CallExternal(Frame& frame, uint32_t index, HostThread* host, bool left) const {
   const ExternalCall& call = program_.externals[index];
   const BoundExternal& bound = externals_[index];
-  const CallContext context{frame.tensors.data(), frame.slots.data(), host};
+  const CallContext context{frame.tensors.data(), frame.slots.data(), host, device_index_};
   if (bound.route() == BoundExternal::Route::kOut) {
     const uint32_t result = call.results[0];
     if (program_.values[result].storage == v1::PlanValue::TENSOR) return bound.RunOut(context, frame.tensors[result]);
@@ -307,7 +305,8 @@ absl::Status Function::Blob(const Frame& frame, uint32_t value, OwnedTensor* out
   const Program::Value& v = program_.values[value];
   const int64_t* sizes = frame.slots.data() + v.shape;
   if (api_->from_blob(frame.data[value], v.rank, sizes, sizes + v.rank, 0, api_->dtype_code[v.dtype],
-                      api_->cpu_device_type, -1, out->out(), api_->strided_layout, nullptr, 0) != 0) {
+                      api_->device_code[v.device], v.device == v1::CUDA ? device_index_ : -1, out->out(),
+                      api_->strided_layout, nullptr, 0) != 0) {
     return api_->Error(absl::StrCat("value ", value));
   }
   return absl::OkStatus();
@@ -324,7 +323,8 @@ absl::Status Function::Copy(Frame& frame, const Program::Copy& copy) const {
   }
   const std::optional<int64_t> bytes = program_.ByteExtent(to, frame.slots);
   if (bytes == 0) return absl::OkStatus();
-  if (to.dtype == from.dtype && !IsComplex(to.dtype) && bytes && *bytes <= kMaxMemmove &&
+  const bool on_host = to.device == v1::CPU && from.device == v1::CPU;
+  if (on_host && to.dtype == from.dtype && !IsComplex(to.dtype) && bytes && *bytes <= kMaxMemmove &&
       IsContiguous(frame, copy.to) && IsContiguous(frame, copy.from)) {
     std::memmove(frame.data[copy.to], frame.data[copy.from], static_cast<size_t>(*bytes));
     return absl::OkStatus();
@@ -337,7 +337,7 @@ absl::Status Function::Copy(Frame& frame, const Program::Copy& copy) const {
     if (absl::Status s = Blob(frame, copy.from, &from_blob); !s.ok()) return s;
     source = from_blob.get();
   }
-  if (api_->copy_(to_blob.get(), source, 0) != 0) {
+  if (api_->copy_(to_blob.get(), source, /*non_blocking=*/to.device == v1::CUDA) != 0) {
     return api_->Error(absl::StrCat("copy of value ", copy.from, " to ", copy.to));
   }
   return absl::OkStatus();

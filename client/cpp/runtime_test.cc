@@ -50,7 +50,7 @@ class RuntimeTest : public testing::Test {
     std::vector<std::string> constants;
     for (const auto& c : artifact.constants()) constants.push_back(c.data());
     absl::StatusOr<std::unique_ptr<Function>> f =
-        Function::Create(*std::move(program), {Twice, Checked}, {"k0", "k1"}, constants, &FakeTorch(), foreign, pool);
+        Function::Create(*std::move(program), &kernels_, constants, &FakeTorch(), foreign, pool);
     ASSERT_TRUE(f.ok()) << f.status();
     function_ = *std::move(f);
   }
@@ -85,6 +85,7 @@ class RuntimeTest : public testing::Test {
     return result;
   }
 
+  const CpuKernels kernels_{&FakeTorch(), {Twice, Checked}, {"k0", "k1"}};
   std::unique_ptr<Function> function_;
 };
 

@@ -60,7 +60,7 @@ class LayoutCheck {
     const int64_t size = 64, part = 8, one = 1, two = 2;
     const int32_t f32 = api_.dtype_code[v1::FLOAT32];
     for (OwnedTensor* t : {&whole_, &other_}) {
-      if (api_.empty_strided(1, &size, &one, f32, api_.cpu_device_type, 0, t->out()) != 0) return Error();
+      if (api_.empty_strided(1, &size, &one, f32, api_.device_code[v1::CPU], 0, t->out()) != 0) return Error();
     }
     if (api_.reinterpret_tensor(whole_.get(), 1, &part, &two, 4, part_.out()) != 0) return Error();
     if (absl::Status s = Storages(); !s.ok()) return s;
@@ -133,7 +133,7 @@ void HoldAcrossForks() {
 }  // namespace
 
 int32_t EmptyTensor(const TorchApi& api, const TensorSpec& spec, TensorHandle* out) {
-  return api.empty_strided(spec.rank, spec.sizes, spec.strides, spec.dtype, api.cpu_device_type, 0, out);
+  return api.empty_strided(spec.rank, spec.sizes, spec.strides, spec.dtype, spec.device, spec.device_index, out);
 }
 
 // Declared before the lock is taken: deleting a tensor may unmap its memory, or need the interpreter's lock.
@@ -272,7 +272,10 @@ StoragePool::Base* StoragePool::FindIdle(Ring& ring, int64_t now, Dead& dead) {
 // it: it cannot be idle before.
 int32_t StoragePool::Fresh(const TensorSpec& spec, const Key& key, int64_t now, TensorHandle* out) {
   const int64_t items = spec.bytes / spec.item_bytes, one = 1;
-  const TensorSpec flat{spec.dtype, spec.item_bytes, 1, &items, &one, spec.bytes};
+  TensorSpec flat = spec;
+  flat.rank = 1;
+  flat.sizes = &items;
+  flat.strides = &one;
   OwnedTensor base(api_);
   int32_t failed = EmptyTensor(*api_, flat, base.out());
   if (failed != 0 && Trim() != 0) failed = EmptyTensor(*api_, flat, base.out());

@@ -22,9 +22,11 @@ struct TensorSpec {
   const int64_t* sizes = nullptr;
   const int64_t* strides = nullptr;
   int64_t bytes = 0;
+  int32_t device = 0;  // torch's code
+  int32_t device_index = 0;
 };
 
-// An ordinary new CPU tensor, not initialised. Returns what the shim returns.
+// An ordinary new tensor, not initialised. Returns what the shim returns.
 int32_t EmptyTensor(const TorchApi& api, const TensorSpec& spec, TensorHandle* out);
 
 // Makes tensors over ordinary torch storages, of exactly the tensor's size, and keeps a handle of its own (a base) of

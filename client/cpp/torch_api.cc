@@ -52,6 +52,17 @@ int32_t Ask(void* library, const char* symbol, int32_t otherwise) {
   return getter == nullptr ? otherwise : getter();
 }
 
+void LoadOut(void* library, const std::string& device, TorchApi::OutShims& shims){
+#define KILN_TORCH_LOAD_OUT(field, name, ...) \
+  *reinterpret_cast<void**>(&shims.field) = dlsym(library, absl::StrCat("aoti_torch_", device, "_" name).c_str());
+    KILN_TORCH_OUT(KILN_TORCH_LOAD_OUT)
+#undef KILN_TORCH_LOAD_OUT
+}
+
+std::string Beside(const std::string& path, const char* name) {
+  return absl::StrCat(path.substr(0, path.rfind('/') + 1), name);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TorchApi>> TorchApi::Load(const std::string& path) {
@@ -67,9 +78,15 @@ absl::StatusOr<std::unique_ptr<TorchApi>> TorchApi::Load(const std::string& path
   }
   KILN_TORCH_OPTIONAL(KILN_TORCH_LOAD)
 #undef KILN_TORCH_LOAD
+  LoadOut(library, "cpu", api->out_shims[v1::CPU]);
+  if (void* cuda = dlopen(Beside(path, "libtorch_cuda.so").c_str(), RTLD_NOW | RTLD_NOLOAD); cuda != nullptr) {
+    LoadOut(cuda, "cuda", api->out_shims[v1::CUDA]);
+    *reinterpret_cast<void**>(&api->current_cuda_stream) = dlsym(cuda, "aoti_torch_get_current_cuda_stream");
+  }
   api->dtype_code.fill(-1);
   for (const DTypeGetter& g : kDTypeGetters) api->dtype_code[g.dtype] = Ask(library, g.symbol, -1);
-  api->cpu_device_type = Ask(library, "aoti_torch_device_type_cpu", 0);
+  api->device_code[v1::CPU] = Ask(library, "aoti_torch_device_type_cpu", 0);
+  api->device_code[v1::CUDA] = Ask(library, "aoti_torch_device_type_cuda", 1);
   api->strided_layout = Ask(library, "aoti_torch_layout_strided", 0);
   for (int i = 0; i < 4; ++i) api->memory_format_code[i] = Ask(library, kMemoryFormatGetters[i], i);
   return api;

@@ -36,6 +36,8 @@ using ParallelBody = void(int64_t begin, int64_t end, void* context);
   X(dtype, "aoti_torch_get_dtype", int32_t(TensorHandle, int32_t*))                                            \
   X(storage_offset, "aoti_torch_get_storage_offset", int32_t(TensorHandle, int64_t*))                          \
   X(storage_size, "aoti_torch_get_storage_size", int32_t(TensorHandle, int64_t*))                              \
+  X(device_type, "aoti_torch_get_device_type", int32_t(TensorHandle, int32_t*))                                \
+  X(device_index, "aoti_torch_get_device_index", int32_t(TensorHandle, int32_t*))                              \
   X(is_defined, "aoti_torch_is_defined", int32_t(TensorHandle, bool*))                                         \
   X(new_handle, "aoti_torch_new_tensor_handle", int32_t(TensorHandle, TensorHandle*))                          \
   X(delete_tensor, "aoti_torch_delete_tensor_object", int32_t(TensorHandle))                                   \
@@ -67,13 +69,14 @@ using ParallelBody = void(int64_t begin, int64_t end, void* context);
   X(new_ivalue, "torch_new_stable_ivalue", int32_t(StableIValue**))                                       \
   X(delete_ivalue, "torch_delete_stable_ivalue", int32_t(StableIValue*))                                  \
   X(new_string, "torch_new_string_handle", int32_t(const char*, size_t, StableString*))                   \
-  X(delete_string, "torch_delete_string", int32_t(StableString))                                          \
-  X(mm_out, "aoti_torch_cpu_mm_out", int32_t(TensorHandle, TensorHandle, TensorHandle))                   \
-  X(bmm_out, "aoti_torch_cpu_bmm_out", int32_t(TensorHandle, TensorHandle, TensorHandle))                 \
-  X(addmm_out, "aoti_torch_cpu_addmm_out",                                                                \
-    int32_t(TensorHandle, TensorHandle, TensorHandle, TensorHandle, double, double))                      \
-  X(baddbmm_out, "aoti_torch_cpu_baddbmm_out",                                                            \
-    int32_t(TensorHandle, TensorHandle, TensorHandle, TensorHandle, double, double))
+  X(delete_string, "torch_delete_string", int32_t(StableString))
+
+// Of each device; "aoti_torch_" and the device come before the names. Optional too.
+#define KILN_TORCH_OUT(X)                                                                                    \
+  X(mm_out, "mm_out", int32_t(TensorHandle, TensorHandle, TensorHandle))                                     \
+  X(bmm_out, "bmm_out", int32_t(TensorHandle, TensorHandle, TensorHandle))                                   \
+  X(addmm_out, "addmm_out", int32_t(TensorHandle, TensorHandle, TensorHandle, TensorHandle, double, double)) \
+  X(baddbmm_out, "baddbmm_out", int32_t(TensorHandle, TensorHandle, TensorHandle, TensorHandle, double, double))
 
 // Immutable once loaded; every member may be called from any thread, with or without the interpreter's lock. The
 // shims obey torch's thread-local state (grad mode, autocast).
@@ -81,18 +84,25 @@ struct TorchApi {
 #define KILN_TORCH_FIELD(field, symbol, ...) std::add_pointer_t<__VA_ARGS__> field = nullptr;
   KILN_TORCH_REQUIRED(KILN_TORCH_FIELD)
   KILN_TORCH_OPTIONAL(KILN_TORCH_FIELD)
+
+  struct OutShims {
+    KILN_TORCH_OUT(KILN_TORCH_FIELD)
+  };
 #undef KILN_TORCH_FIELD
+  std::array<OutShims, v1::DeviceType_ARRAYSIZE> out_shims;  // by v1::DeviceType
+  // Of libtorch_cuda.so; null where this torch has no CUDA.
+  int32_t (*current_cuda_stream)(int32_t device, void** stream) = nullptr;
 
   // Torch's codes, taken from its getters.
-  std::array<int32_t, v1::DType_ARRAYSIZE> dtype_code{};  // by v1::DType; -1: this torch has none
-  int32_t cpu_device_type = 0;
+  std::array<int32_t, v1::DType_ARRAYSIZE> dtype_code{};        // by v1::DType; -1: this torch has none
+  std::array<int32_t, v1::DeviceType_ARRAYSIZE> device_code{};  // by v1::DeviceType
   int32_t strided_layout = 0;
   std::array<int32_t, 4> memory_format_code{};  // contiguous, preserve, channels_last, channels_last_3d
 
   std::vector<std::string> missing;  // optional symbols that this torch lacks
 
-  // `path` names a libtorch_cpu.so that is loaded already; it is never loaded a second time.
-  // NotFound: it is not loaded; FailedPrecondition: a required symbol is missing, named.
+  // `path` names a libtorch_cpu.so that is loaded already; it is never loaded a second time. The libtorch_cuda.so
+  // beside it belongs to it. NotFound: it is not loaded; FailedPrecondition: a required symbol is missing, named.
   static absl::StatusOr<std::unique_ptr<TorchApi>> Load(const std::string& path);
 
   std::string Version() const;  // "2.13.0", from abi_version

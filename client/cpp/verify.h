@@ -13,7 +13,7 @@
 namespace kiln {
 
 struct HostFacts {
-  std::string target;         // HostTarget()
+  std::string target;         // HostTarget(), or the GPU's
   std::string torch_version;  // "2.13.0"
   uint64_t aoti_abi = 0;
 };

@@ -81,10 +81,11 @@ void TryArtifact(v1::Artifact artifact) {
   for (const auto& c : artifact.constants()) constants.push_back(c.data());
   Operators operators;
   const auto num_kernels = static_cast<size_t>(artifact.kernels_size());
+  const CpuKernels kernels(&FakeTorch(), std::vector<KernelFn*>(num_kernels, NoKernel),
+                           std::vector<std::string>(num_kernels, "k"));
   for (Program& program : verified->programs) {
     absl::StatusOr<std::unique_ptr<Function>> function =
-        Function::Create(std::move(program), std::vector<KernelFn*>(num_kernels, NoKernel),
-                         std::vector<std::string>(num_kernels, "k"), constants, &FakeTorch(), &operators);
+        Function::Create(std::move(program), &kernels, constants, &FakeTorch(), &operators);
     if (function.ok()) CallOnce(**function);
   }
 }

@@ -25,7 +25,7 @@ struct EmitTarget {
   bool streaming_stores = false;  // past the caches, of whole lines; ordered by x86's sfence
   bool bfloat_pairs = false;      // NVPTX's fptrunc from f32 to bf16, and cvt.rn.bf16x2.f32 of two lanes
   // A GPU: an iteration of the parallel axis is a block, kThread axes are its threads. The function's parameters are
-  // then the buffers, the sizes and the error word, each by itself (codegen/cuda/ptx.h). Else kThread has no code.
+  // then the buffers and the sizes, each by itself (codegen/cuda/ptx.h). Else kThread has no code.
   bool simt = false;
   // The symbol of a function of mathlib, of f32 or f64, that the module will be linked with; null: there are none.
   std::string (*function_symbol)(loop::Op op, DType type) = nullptr;

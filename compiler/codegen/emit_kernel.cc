@@ -20,11 +20,6 @@
 namespace kiln::codegen {
 namespace {
 
-// Parameters of artifact/abi.h's KernelFn.
-enum Parameter : unsigned { kBuffers, kSizes, kBegin, kEnd, kError };
-
-constexpr unsigned kGlobalSpace = 1;  // NVPTX's numbers
-
 std::string OpName(loop::Op op) { return std::string(loop::Name(op)); }
 std::string TypeName(DType type) { return std::string(Name(type)); }
 
@@ -51,12 +46,11 @@ std::vector<llvm::Type*> HostParameters(llvm::LLVMContext& context) {
   return {pointer, pointer, i64, i64, pointer};
 }
 
-// Buffers, sizes and the error word, each by itself.
+// Buffers and sizes, each by itself.
 std::vector<llvm::Type*> SimtParameters(const loop::Kernel& kernel, llvm::LLVMContext& context) {
   llvm::Type* pointer = llvm::PointerType::get(context, kGlobalSpace);
   std::vector<llvm::Type*> types(NumGlobals(kernel), pointer);
   types.resize(types.size() + kernel.num_sizes, llvm::Type::getInt64Ty(context));
-  types.push_back(pointer);
   return types;
 }
 

@@ -15,6 +15,11 @@
 
 namespace kiln::codegen {
 
+// Parameters of artifact/abi.h's KernelFn.
+enum Parameter : unsigned { kBuffers, kSizes, kBegin, kEnd, kError };
+
+inline constexpr unsigned kGlobalSpace = 1;  // NVPTX's number
+
 // Writes one function. Errors stick: after the first one poison is emitted, and Run returns it.
 class KernelEmitter {
  public:
@@ -63,6 +68,7 @@ class KernelEmitter {
   void StreamLanes(loop::BufferId buffer, llvm::Value* value, llvm::Value* pointer);
   void StoreLanes(const loop::Store& store, const IndexPattern& pattern, llvm::Value* pointer, llvm::Value* mask);
   void EmitCheckIndex(const loop::Let& let);
+  void EmitBadIndex(int64_t check);
 
   // emit_threads.cc
   llvm::Value* SharedArray(llvm::Type* element, uint64_t count);

@@ -249,6 +249,33 @@ void KernelEmitter::EmitPrefetch(const loop::Prefetch& prefetch) {
   }
 }
 
+// On a GPU a device-side assertion, as eager's kernels have, by CUDA's own system call (CUDA C++ Programming Guide,
+// "Assertion"): "kiln:CHECK: KERNEL: block: …, thread: … Assertion `index out of range in self` failed."
+void KernelEmitter::EmitBadIndex(int64_t check) {
+  if (!is_simt_) {
+    b_.CreateAtomicCmpXchg(function_->getArg(kError), b_.getInt64(0), b_.getInt64(1 + check), llvm::Align(8),
+                           llvm::AtomicOrdering::Monotonic, llvm::AtomicOrdering::Monotonic);
+    return;
+  }
+  llvm::Module& module = *function_->getParent();
+  llvm::Type* pointer = b_.getPtrTy();
+  const llvm::FunctionCallee fail = module.getOrInsertFunction("__assertfail", b_.getVoidTy(), pointer, pointer,
+                                                               b_.getInt32Ty(), pointer, b_.getInt64Ty());
+  const auto text = [&](llvm::StringRef name, llvm::StringRef value) {
+    llvm::GlobalVariable* global = module.getNamedGlobal(name);
+    if (global == nullptr) {
+      llvm::Constant* data = llvm::ConstantDataArray::getString(module.getContext(), value);
+      global =
+          new llvm::GlobalVariable(module, data->getType(), /*isConstant=*/true, llvm::GlobalValue::InternalLinkage,
+                                   data, name, nullptr, llvm::GlobalValue::NotThreadLocal, kGlobalSpace);
+    }
+    return b_.CreateAddrSpaceCast(global, pointer);
+  };
+  b_.CreateCall(
+      fail, {text("assert_message", "index out of range in self"), text("assert_file", "kiln"),
+             b_.getInt32(static_cast<uint32_t>(check)), text("assert_function", function_->getName()), b_.getInt64(1)});
+}
+
 void KernelEmitter::EmitCheckIndex(const loop::Let& let) {
   const LoopValue& checked = ValueOf(let.args.empty() ? loop::kNone : let.args[0]);
   if (checked.value == nullptr || checked.type != DType::kInt64 || index_.IsVarying(let.index)) {
@@ -258,10 +285,8 @@ void KernelEmitter::EmitCheckIndex(const loop::Let& let) {
   llvm::Value* bad = b_.CreateICmpUGE(checked.value, extent);  // negative ones are large
   llvm::Value* any = bad;
   if (checked.varying) any = b_.CreateOrReduce(AndMasks(b_, bad, index_.vector_axis().mask));
-  const int64_t word = 1 + check_numbers_[let.result - kernel_.first_value];
   EmitIf(b_, any, {}, [&]() -> Values {
-    b_.CreateAtomicCmpXchg(function_->getArg(function_->arg_size() - 1), b_.getInt64(0), b_.getInt64(word),
-                           llvm::Align(8), llvm::AtomicOrdering::Monotonic, llvm::AtomicOrdering::Monotonic);
+    EmitBadIndex(check_numbers_[let.result - kernel_.first_value]);
     return {};
   });
   llvm::Value* zero = llvm::Constant::getNullValue(checked.value->getType());

@@ -197,7 +197,7 @@ class _Unit:
         request.graph.CopyFrom(capture.graph)
         request.debug.CopyFrom(capture.debug)
         request.guards.CopyFrom(guard_spec(capture, self._entry, static_inputs))
-        compiled = session.compile_graph(request, self._options, self.lookup)
+        compiled = session.compile_graph(request, self._options, self.lookup, self._entry.gpu)
         self._done = (capture, compiled)
         return compiled
 

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 
 from kiln.errors import KilnError
+from kiln.proto import graph_pb2
 from kiln.tensors import TORCH_DTYPES, TORCH_MEMORY_FORMATS
 
-_DEVICES = {1: "cpu", 2: "cuda"}
 
-
-def python_call(op: str, schema: str) -> Callable[..., Any]:
+def python_call(op: str, schema: str, gpu: int = -1) -> Callable[..., Any]:
     """A callable for "aten.mm.default" that takes every argument by position, in schema order; element types, devices,
-    layouts and memory formats as the numbers of proto/graph.proto. KilnError if this torch has no such operator."""
+    layouts and memory formats as the numbers of proto/graph.proto, `gpu` being the CUDA device's own. KilnError if this
+    torch has no such operator."""
     namespace, packet, overload = op.split(".")
     try:
         target = getattr(getattr(getattr(torch.ops, namespace), packet), overload)
@@ -26,7 +26,7 @@ def python_call(op: str, schema: str) -> Callable[..., Any]:
     arguments = target._schema.arguments
     keywords = [(i, a.name) for i, a in enumerate(arguments) if a.kwarg_only]
     positional = len(arguments) - len(keywords)
-    converters = [(i, convert) for i, a in enumerate(arguments) if (convert := _converter(a.real_type))]
+    converters = [(i, convert) for i, a in enumerate(arguments) if (convert := _converter(a.real_type, gpu))]
 
     def call(*args: Any) -> Any:
         values = list(args)
@@ -38,9 +38,12 @@ def python_call(op: str, schema: str) -> Callable[..., Any]:
     return call
 
 
-def _converter(type_: Any) -> Callable[[int], Any] | None:
+def _converter(type_: Any, gpu: int) -> Callable[[int], Any] | None:
     if type_.kind() == "OptionalType":
         type_ = type_.getElementType()
+    if type_.kind() == "DeviceObjType":
+        devices = {int(graph_pb2.CPU): torch.device("cpu"), int(graph_pb2.CUDA): torch.device("cuda", max(gpu, 0))}
+        return devices.__getitem__
     return _CONVERTERS.get(type_.kind())
 
 
@@ -52,7 +55,6 @@ def _layout(number: int) -> torch.layout:
 
 _CONVERTERS: dict[str, Callable[[int], Any]] = {
     "ScalarTypeType": TORCH_DTYPES.__getitem__,
-    "DeviceObjType": lambda number: torch.device(_DEVICES[number]),
     "LayoutType": _layout,
     "MemoryFormatType": TORCH_MEMORY_FORMATS.__getitem__,
 }

@@ -30,12 +30,33 @@ class EntryState:
     names: tuple[str, ...]  # of the inputs of Dynamo's graph, as the user's code reaches them; for messages only
     requires_grad: tuple[bool, ...]  # of the same
     globals: tuple[tuple[str, str], ...]  # sorted by name
+    gpu: int = -1  # number of the CUDA device that the graph has tensors on; -1: none
 
     @staticmethod
     def now(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> EntryState:
+        """CaptureError where the graph is on several GPUs."""
         names = tuple(_source_name(node) for node in gm.graph.find_nodes(op="placeholder"))
         requires_grad = tuple(isinstance(t, torch.Tensor) and t.requires_grad for t in example_inputs)
-        return EntryState(names, requires_grad, global_state())
+        return EntryState(names, requires_grad, global_state(), _gpu(gm, example_inputs))
+
+
+def _gpu(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> int:
+    found: set[int] = set()
+
+    def look(value: Any) -> None:
+        if isinstance(value, torch.Tensor):
+            if value.device.type == "cuda":
+                found.add(value.device.index)
+        elif isinstance(value, tuple | list):
+            for item in value:
+                look(item)
+
+    look(tuple(example_inputs))
+    for node in gm.graph.nodes:
+        look(node.meta.get("example_value"))
+    if len(found) > 1:
+        raise CaptureError(f"tensors on {', '.join(f'cuda:{i}' for i in sorted(found))}: a graph has one GPU at most")
+    return found.pop() if found else -1
 
 
 def name_inputs(capture: Capture, entry: EntryState) -> None:
@@ -97,6 +118,8 @@ _FLAGS = {
     "cublas_fp16_accumulation": "_get_cublas_allow_fp16_accumulation",
     "cublas_fp16_reduction": "_get_cublas_allow_fp16_reduced_precision_reduction",
     "cublas_tf32": "_get_cublas_allow_tf32",
+    "cudnn": "_get_cudnn_enabled",
+    "cudnn_deterministic": "_get_cudnn_deterministic",
     "cudnn_tf32": "_get_cudnn_allow_tf32",
     "cpu_fp16_reduction": "_get_cpu_allow_fp16_reduced_precision_reduction",
     "deterministic": "_get_deterministic_algorithms",
@@ -104,6 +127,11 @@ _FLAGS = {
     "deterministic_warn_only": "_get_deterministic_algorithms_warn_only",
     "mkldnn_deterministic": "_get_mkldnn_deterministic",
     "onednn_tf32": "_get_onednn_allow_tf32",
+    "sdp_cudnn": "_get_cudnn_sdp_enabled",
+    "sdp_efficient": "_get_mem_efficient_sdp_enabled",
+    "sdp_flash": "_get_flash_sdp_enabled",
+    "sdp_math": "_get_math_sdp_enabled",
+    "sdp_math_reduction": "_get_math_sdp_allow_fp16_bf16_reduction",
 }
 
 

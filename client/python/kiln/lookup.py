@@ -56,6 +56,7 @@ class Lookup:
         request.guards.CopyFrom(torch_guard_spec(gm, example_inputs, entry))
         self.request = request
         self._general = general
+        self._gpu = entry.gpu
         self._eager = gm.forward
         self._num_inputs = len(example_inputs)
         self._sizes = [value for value in example_inputs if not isinstance(value, torch.Tensor)]
@@ -72,7 +73,7 @@ class Lookup:
     def find(self, options: Options) -> Callable[..., Any] | None:
         """What runs in the graph's place; None: it has to be traced. ServerError if there is no server to ask."""
         start = time.monotonic()
-        session.address(self.request, options)
+        session.address(self.request, options, self._gpu)
         self._start_seconds = time.monotonic() - start
         start = time.monotonic()
         self.request.ClearField("job")
@@ -83,7 +84,7 @@ class Lookup:
             return None
         try:
             hit = session.GENERAL_HIT if self._general else session.HIT
-            found = session.lookup(digest, self._hints, options, hit)
+            found = session.lookup(digest, self._hints, options, hit, self._gpu)
             call, self.outcome = self._judge(found)
             if call is not None and _dice.random() < options.audit:
                 self._audited, self.outcome = found, "audited"

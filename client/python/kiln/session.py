@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import importlib
 import logging
@@ -90,32 +91,38 @@ def watching() -> bool:
     return _watched is not None
 
 
-def address(request: compile_pb2.CompileRequest, options: Options) -> None:
-    """Fills in what a request says beside its graph and guards: protocol version, target, job."""
+def address(request: compile_pb2.CompileRequest, options: Options, gpu: int) -> None:
+    """Fills in what a request says beside its graph and guards: protocol version, target, job. `gpu`: the CUDA device's
+    number, -1 for a graph on the CPU."""
     request.protocol_version = PROTOCOL_VERSION
-    request.target.CopyFrom(_target())
+    request.target.CopyFrom(_target(gpu))
     request.job.job = options.job
 
 
-def compile_graph(request: compile_pb2.CompileRequest, options: Options, lookup: str = "") -> Compiled:
+def compile_graph(
+    request: compile_pb2.CompileRequest, options: Options, lookup: str = "", gpu: int = -1
+) -> Compiled:
     """Sends a graph, waits for all of its code, loads it. KilnError if anything fails; nothing has run by then.
 
-    Fills in the request's protocol version, target and job. `lookup` says what a look-up of Dynamo's graph gave.
+    Fills in the request's protocol version, target and job. `lookup` says what a look-up of Dynamo's graph gave; `gpu`
+    is the CUDA device's number, -1 for a graph on the CPU.
     """
     start = time.monotonic()
-    address(request, options)
+    address(request, options, gpu)
     data = request.SerializeToString(deterministic=True)
     _record(options, compile_pb2.Recorded(compile=request))
     digest, deadline = hashlib.sha256(data).digest(), start + options.timeout
     data += compile_pb2.CompileRequest(job=_new_request(options)).SerializeToString()
     done = _ask(options, lambda server: server.compile(data, deadline))
-    compiled = _load(done, options, start, lookup)
+    compiled = _load(done, options, start, lookup, gpu)
     if _watched is not None and compiled.graph is not None:
         _watched.append(Watched(request, done.artifact, compiled.graph))
     return dataclasses.replace(compiled, request=digest)
 
 
-def lookup(digest: bytes, hints: Sequence[int], options: Options, outcome: str = HIT) -> Found | None:
+def lookup(
+    digest: bytes, hints: Sequence[int], options: Options, outcome: str = HIT, gpu: int = -1
+) -> Found | None:
     """Asks for the graph whose request has this SHA-256, and loads its code. None: there is none. KilnError.
 
     `outcome` is what a hit counts as: HIT or GENERAL_HIT.
@@ -128,7 +135,7 @@ def lookup(digest: bytes, hints: Sequence[int], options: Options, outcome: str =
     reply = _ask(options, lambda server: server.lookup(data, deadline))
     if not reply.HasField("variant"):
         return None
-    return Found(reply.variant, _load(reply.done, options, start, outcome) if reply.hit else None)
+    return Found(reply.variant, _load(reply.done, options, start, outcome, gpu) if reply.hit else None)
 
 
 def find_generalization(
@@ -304,12 +311,13 @@ def _local_daemon(*, again: bool) -> str:
         return _local
 
 
-def _load(done: compile_pb2.Done, options: Options, start: float, lookup: str) -> Compiled:
+def _load(done: compile_pb2.Done, options: Options, start: float, lookup: str, gpu: int) -> Compiled:
     answered = time.monotonic()
     _extension().recycle(options.recycle_outputs, options.recycle_bytes)
     with unset_fake_temporarily():
         try:
-            loaded = _extension().load(done.artifact, done.shared_object, python_call)
+            resolve = functools.partial(python_call, gpu=gpu)
+            loaded = _extension().load(done.artifact, done.shared_object, resolve, gpu)
         except Exception as e:
             raise KilnError(f"cannot load the artifact: {e}") from e
     signature = artifact_pb2.PlanSignature.FromString(loaded.signature)
@@ -370,13 +378,21 @@ def _extension() -> Any:
     return _extension_module
 
 
-def _target() -> artifact_pb2.Target:
+def _target(gpu: int) -> artifact_pb2.Target:
     extension = _extension()
     return artifact_pb2.Target(
-        name=extension.host_target(),
+        name=_target_name(gpu),
         host=artifact_pb2.HostAbi(
             torch_version=torch.__version__.partition("+")[0],
             aoti_abi=_facts["aoti_abi"],
             kiln_abi=_facts["kiln_abi"],
         ),
     )
+
+
+@functools.cache
+def _target_name(gpu: int) -> str:
+    try:
+        return str(_extension().cuda_target(gpu) if gpu >= 0 else _extension().host_target())
+    except RuntimeError as e:
+        raise KilnError(str(e)) from e

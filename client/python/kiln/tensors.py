@@ -50,10 +50,15 @@ def dtype_number(dtype: torch.dtype) -> int:
     return number
 
 
+_DEVICES = {"cpu": int(graph_pb2.CPU), "cuda": int(graph_pb2.CUDA)}
+
+
 def device_number(device: torch.device) -> int:
-    if device.type != "cpu":
-        raise CaptureError(f"device {device} is not supported: this version compiles for the CPU")
-    return int(graph_pb2.CPU)
+    """The device's kind: a graph has one GPU at most, and its number is not part of what is compiled."""
+    number = _DEVICES.get(device.type)
+    if number is None:
+        raise CaptureError(f"device {device} is not supported: CPUs and CUDA devices are")
+    return number
 
 
 class TypeTable:

@@ -12,9 +12,9 @@ namespace kiln {
 
 // PTX with two entries, of which `symbol` takes global buffers of any alignment that their elements allow, and `symbol`
 // with kAlignedSuffix those that begin at multiples of kBufferAlignment bytes. Their parameters: a pointer to each
-// kGlobal buffer, an int64 for each size parameter, and a pointer to an int64 error word on the device (artifact/abi.h
-// says what is written there). They run on a grid of as many blocks as the parallel axis has iterations, in one
-// dimension, each of loop::BlockThreads(kernel) threads in one dimension; all shared memory is static.
+// kGlobal buffer, then an int64 for each size parameter. A bad index is a device-side assertion, as in eager's kernels.
+// They run on a grid of as many blocks as the parallel axis has iterations, in one dimension, each of
+// loop::BlockThreads(kernel) threads in one dimension; all shared memory is static.
 //
 // `kernel` is verified, scheduled with kThread axes and shared scratch, and free of mathlib's functions; expressions
 // may be interned in its SymContext. InvalidArgument: not a CUDA target, or not a symbol. Unimplemented: see emit.h,
