@@ -31,8 +31,8 @@ v1::CompileRequest ReluAffine(bool dynamic) {
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
       R"pb(protocol_version: 1
            graph { level: INFERENCE syms {)pb" +
-          symbols + size + R"pb(                                                                                                 exprs { op: CONST value: 1 } exprs { op: CONST value: 2 } }
-                                                                                                                                 types { dtype: FLOAT32 device: CPU sizes: 0 strides: 1 }
+          symbols + size + R"pb(                                                                                                                                 exprs { op: CONST value: 1 } exprs { op: CONST value: 2 } }
+                                                                                                                                                                 types { dtype: FLOAT32 device: CPU sizes: 0 strides: 1 }
              ops { name: "aten.mul.Tensor" schema: "aten::mul.Tensor(Tensor self, Tensor other) -> Tensor" }
              ops { name: "aten.add.Tensor" schema: "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor" }
              ops { name: "aten.relu.default" schema: "aten::relu(Tensor self) -> Tensor" })pb" +
@@ -162,6 +162,50 @@ TEST(Compile, RefusesAnUnknownTarget) {
   const absl::Status status = Compile(request).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(), "target.name: unknown target \"pdp-11\"");
+}
+
+// The same graph on a GPU.
+v1::CompileRequest OnGpu(v1::CompileRequest request, const std::string& target) {
+  for (v1::TensorType& type : *request.mutable_graph()->mutable_types()) type.set_device(v1::CUDA);
+  request.mutable_target()->set_name(target);
+  return request;
+}
+
+TEST(Compile, AGraphOnAGpuIsPtx) {
+  absl::StatusOr<Compiled> compiled = Compile(OnGpu(ReluAffine(/*dynamic=*/true), "sm_90"));
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  const v1::Artifact& artifact = compiled->artifact;
+  ASSERT_EQ(artifact.kernels_size(), 1);
+  EXPECT_EQ(artifact.kernels(0).threads(), compiled->kernels[0].threads());
+  EXPECT_GE(artifact.kernels(0).threads(), 32u);
+  for (const v1::PlanValue& value : artifact.functions(0).values()) {
+    if (value.storage() != v1::PlanValue::STORAGE_UNSPECIFIED) EXPECT_EQ(value.device(), v1::CUDA);
+  }
+  v1::CudaCode code;
+  ASSERT_TRUE(code.ParseFromString(compiled->shared_object));
+  ASSERT_EQ(code.modules_size(), 1);
+  const std::string& symbol = artifact.kernels(0).symbol();
+  for (const std::string& text :
+       {std::string(".target sm_90"), ".entry " + symbol + "(", ".entry " + symbol + "_aligned("}) {
+    EXPECT_NE(code.modules(0).find(text), std::string::npos) << text << "\n" << code.modules(0);
+  }
+  absl::StatusOr<Compiled> again = Compile(OnGpu(ReluAffine(/*dynamic=*/true), "sm_90"));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->shared_object, compiled->shared_object);
+}
+
+TEST(Compile, NewerGpusGetTheNewestPtxThereIs) {
+  absl::StatusOr<Compiled> compiled = Compile(OnGpu(ReluAffine(/*dynamic=*/false), "sm_120"));
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  EXPECT_NE(compiled->shared_object.find(".target sm_90"), std::string::npos);
+}
+
+TEST(Compile, ATargetOfAnotherDeviceIsRefused) {
+  EXPECT_EQ(Compile(OnGpu(ReluAffine(false), "x86-64-v3")).status(),
+            absl::InvalidArgumentError("target.name: x86-64-v3 for a graph on cuda"));
+  v1::CompileRequest host = ReluAffine(false);
+  host.mutable_target()->set_name("sm_90");
+  EXPECT_EQ(Compile(host).status(), absl::InvalidArgumentError("target.name: sm_90 for a graph on cpu"));
 }
 
 }  // namespace

@@ -53,5 +53,12 @@ TEST(Operators, WhatIsMeasuredIsWithinItsBudget) {
   }
 }
 
+TEST(AssembleFor, TheDeviceItselfAndThenWhatItRuns) {
+  EXPECT_EQ(AssembleFor("sm_90"), std::vector<std::string>{"sm_90"});
+  EXPECT_EQ(AssembleFor("sm_87"), (std::vector<std::string>{"sm_87", "sm_86"}));
+  EXPECT_EQ(AssembleFor("sm_100"), std::vector<std::string>{"sm_100"});
+  EXPECT_TRUE(AssembleFor("x86-64-v3").empty());
+}
+
 }  // namespace
 }  // namespace kiln

@@ -10,7 +10,7 @@ TEST(MoveScalars, CopiesAHostScalarOnceForAllThatReadIt) {
     %0 = input f32[s0]@cuda
     %1 = input f32[]
     %2 = aten.mul.Tensor(%0, %1) : f32[s0]@cuda
-    %3 = aten.add.Tensor(%2, %1, alpha=1) : f32[s0]@cuda
+    %3 = aten.add.Tensor(%2, %1, 1) : f32[s0]@cuda
     return %3
   )"))),
             "%0 = input f32[s0]@cuda\n"
@@ -25,7 +25,7 @@ TEST(MoveScalars, LeavesWhatTheHostComputes) {
   auto graph = GraphOf(R"(
     %0 = input f32[s0]@cuda
     %1 = input f32[]
-    %2 = aten.add.Tensor(%1, 1, alpha=1) : f32[]
+    %2 = aten.add.Tensor(%1, 1, 1) : f32[]
     return %0, %2
   )");
   EXPECT_EQ(MoveScalars(graph)->get(), graph.get());

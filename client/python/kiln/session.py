@@ -379,7 +379,6 @@ def _extension() -> Any:
 
 
 def _target(gpu: int) -> artifact_pb2.Target:
-    extension = _extension()
     return artifact_pb2.Target(
         name=_target_name(gpu),
         host=artifact_pb2.HostAbi(
