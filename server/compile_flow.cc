@@ -132,6 +132,7 @@ absl::Status CompileFlow::Link() {
     job.mutable_link()->add_objects(*std::move(objects_[i].bytes));
     job.mutable_link()->add_symbols(plan_.kernels(static_cast<int>(i)).symbol());
   }
+  job.mutable_link()->set_target(task_.request.target().name());
   JobResult result = RunJob(std::move(job), Priority::kHigh, lead_.stop(), nullptr);
   Account(result, "link", &linking_);
   if (!result.status.ok()) return result.status;

@@ -13,7 +13,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::array<std::string_view, 1> kTorchVersions = {"2.13"};
+constexpr std::array<std::string_view, 4> kTorchVersions = {"2.11", "2.12", "2.13", "2.14"};
 
 absl::Status Bad(const std::string& field, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(field, ": ", what));

@@ -55,6 +55,7 @@ void Dispatch(const v1::Job& job, const JobFunctions& f, v1::JobReply* reply) {
       return Store(f.codegen(job.codegen()), f, &v1::JobReply::mutable_codegen, reply);
     case v1::Job::kLink:
       return Store(f.link(job.link()), f, &v1::JobReply::mutable_link, reply);
+    case v1::Job::kAssemble:
     case v1::Job::KIND_NOT_SET:
       break;
   }

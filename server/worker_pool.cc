@@ -26,6 +26,8 @@ std::string KindName(const v1::Job& job) {
       return "codegen";
     case v1::Job::kLink:
       return "link";
+    case v1::Job::kAssemble:
+      return "assemble";
     case v1::Job::KIND_NOT_SET:
       break;
   }
@@ -41,6 +43,8 @@ bool Answers(const v1::JobReply& reply, const v1::Job& job) {
       return reply.has_codegen();
     case v1::Job::kLink:
       return reply.has_link();
+    case v1::Job::kAssemble:
+      return reply.has_assemble();
     case v1::Job::KIND_NOT_SET:
       break;
   }

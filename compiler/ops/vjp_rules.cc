@@ -26,7 +26,8 @@ std::vector<ValueId> Pieces(OpBuilder& b, const Call& call, std::span<const Valu
   std::vector<ValueId> pieces;
   for (uint32_t r = 0; r < call.node().num_results; ++r) {
     const TensorType& type = call.result(r);
-    pieces.push_back(cotangents[r] != kNoValue ? cotangents[r] : b.full(type.sizes, 0.0, type.dtype));
+    pieces.push_back(cotangents[r] != kNoValue ? cotangents[r]
+                                               : b.full(type.sizes, 0.0, type.dtype, std::nullopt, type.device));
   }
   return pieces;
 }

@@ -83,7 +83,8 @@ KILN_OP(index) = {
     },
     .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
       OpBuilder b(graph);
-      Grads grads = {b.index_put(b.full(c.type(0).sizes, 0.0, c.type(0).dtype), c.arg(1), d[0], true)};
+      Grads grads = {b.index_put(b.full(c.type(0).sizes, 0.0, c.type(0).dtype, std::nullopt, c.type(0).device),
+                                 c.arg(1), d[0], true)};
       for (const ValueId v : c.Values(1)) {
         if (v != kNoValue) grads.push_back(kNoValue);
       }
@@ -112,7 +113,7 @@ KILN_OP(index_select) = {
     },
     .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
       OpBuilder b(graph);
-      const ValueId zeros = b.full(c.type(0).sizes, 0.0, c.type(0).dtype);
+      const ValueId zeros = b.full(c.type(0).sizes, 0.0, c.type(0).dtype, std::nullopt, c.type(0).device);
       return {b.index_add(zeros, c.arg(1), c.value(2), d[0]), kNoValue};
     },
 };
@@ -138,7 +139,7 @@ KILN_OP(gather) = {
     },
     .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
       OpBuilder b(graph);
-      const ValueId zeros = b.full(c.type(0).sizes, 0.0, c.type(0).dtype);
+      const ValueId zeros = b.full(c.type(0).sizes, 0.0, c.type(0).dtype, std::nullopt, c.type(0).device);
       return {b.scatter_add(zeros, c.arg(1), c.value(2), d[0]), kNoValue};
     },
 };

@@ -378,7 +378,7 @@ KILN_OP(slice_scatter) = {
     .lower = LowerSliceScatter,
     .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
       OpBuilder b(graph);
-      const ValueId zeros = b.full(c.type(1).sizes, 0.0, c.type(1).dtype);
+      const ValueId zeros = b.full(c.type(1).sizes, 0.0, c.type(1).dtype, std::nullopt, c.type(1).device);
       return {b.slice_scatter(d[0], zeros, c.arg(2), c.arg(3), c.arg(4), c.arg(5)),
               b.slice(d[0], c.arg(2), c.arg(3), c.arg(4), c.arg(5))};
     },
@@ -399,7 +399,7 @@ KILN_OP(select_scatter) = {
     },
     .vjp = [](GraphBuilder& graph, const Call& c, std::span<const ValueId> d) -> Grads {
       OpBuilder b(graph);
-      const ValueId zeros = b.full(c.type(1).sizes, 0.0, c.type(1).dtype);
+      const ValueId zeros = b.full(c.type(1).sizes, 0.0, c.type(1).dtype, std::nullopt, c.type(1).device);
       return {b.select_scatter(d[0], zeros, c.arg(2), c.arg(3)), b.select(d[0], c.arg(2), c.arg(3))};
     },
 };

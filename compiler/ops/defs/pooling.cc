@@ -257,7 +257,8 @@ KILN_OP(max_pool2d_with_indices_backward) = {
       const Sym maxima = Numel(syms, std::span(grad.sizes).last(2));
       const ValueId narrow = b.convert_element_type(call.value(7), DType::kInt16);
       const ValueId index = b.view(b.convert_element_type(narrow, DType::kInt64), std::vector<Sym>{rows, maxima});
-      const ValueId zeros = b.full(std::vector<Sym>{rows, syms.Const(*plane)}, 0.0, result.dtype);
+      const ValueId zeros =
+          b.full(std::vector<Sym>{rows, syms.Const(*plane)}, 0.0, result.dtype, std::nullopt, result.device);
       const ValueId sum = b.scatter_add(zeros, 1, index, b.view(call.value(0), std::vector<Sym>{rows, maxima}));
       return {b.view(sum, result.sizes)};
     },

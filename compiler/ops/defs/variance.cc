@@ -39,7 +39,9 @@ ValueId OverFreedom(OpBuilder& b, const Call& call, ValueId sum, const std::vect
   if (const auto known = syms.AsConst(count)) {
     return b.div(sum, std::max(static_cast<double>(*known) - correction, 0.0));
   }
-  return b.div(sum, b.clamp_min(b.sub(b.scalar_tensor(count, b.type(sum).dtype), correction), 0.0));
+  return b.div(
+      sum,
+      b.clamp_min(b.sub(b.scalar_tensor(count, b.type(sum).dtype, std::nullopt, b.type(sum).device), correction), 0.0));
 }
 
 struct Moments {
