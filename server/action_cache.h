@@ -54,9 +54,9 @@ class ActionCache {
   // The most specific variant whose predicates hold of `hints`. `ctx.ns` decides whose variants there are.
   std::optional<v1::Variant> LookupVariant(const RequestContext& ctx, const Key& key, std::span<const int64_t> hints);
 
-  // Adds to the variants of `key`, in ctx.ns, in the place of one with the same predicates. `request` is what it was compiled for;
-  // it and what `variant.record` names are kept as long as the variant. ResourceExhausted: the key has kMaxVariants;
-  // else the store's status.
+  // Adds to the variants of `key`, in ctx.ns, in the place of one with the same predicates. `request` is what it was
+  // compiled for; it and what `variant.record` names are kept as long as the variant. ResourceExhausted: the key has
+  // kMaxVariants; else the store's status.
   absl::Status PublishVariant(const RequestContext& ctx, const Key& key, v1::Variant variant, std::string request);
 
   // The first `limit` members of a skeleton, in ctx.ns, in an order that depends on them alone.

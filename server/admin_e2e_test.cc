@@ -79,7 +79,7 @@ TEST_F(AdminE2e, StatusTellsWhatRuns) {
   EXPECT_EQ(s.state(), "serving");
   EXPECT_EQ(s.addresses(0), Address());
   EXPECT_EQ(s.data_dir(), folder_.File("data/store"));
-  EXPECT_EQ(s.targets_size(), 3);
+  EXPECT_EQ(s.targets_size(), 5);
   EXPECT_EQ(s.queued(), 0u);
   EXPECT_GE(s.uptime_seconds(), 0);
 }

@@ -54,6 +54,40 @@ TEST_F(CompileE2e, TheArtifactIsCompleteAndNamesItsContent) {
                                           "torch", "aoti_abi", "kiln_abi", "schema", "build"}));
 }
 
+class CudaE2e : public DaemonTest {
+ protected:
+  CompileAnswer CompileFor(const std::string& target, const std::string& kernel) {
+    v1::CompileRequest request = TestRequest({"kernel." + kernel});
+    request.mutable_target()->set_name(target);
+    return client_->Compile(request);
+  }
+};
+
+TEST_F(CudaE2e, KernelsOfAGpuAreAssembled) {
+  cuda_ = {.ptxas = "/bin/ptxas", .ptxas_version = "13", .libdevice_path = "", .libdevice = ""};
+  StartDaemon();
+  const v1::Done done = CompileFor("sm_90", "a").done();
+  EXPECT_EQ(done.shared_object(), "cubin of object of a for sm_90\n");
+  EXPECT_EQ(CompileFor("sm_90", "a").done().outcome(), v1::Done::HIT);
+  EXPECT_EQ(CompileFor("sm_120", "a").done().shared_object(), "object of a for sm_120\n") << "ptxas does not know it";
+  EXPECT_EQ(Compile({"kernel.a"}).done().shared_object(), "object of a for x86-64-v3\n");
+}
+
+TEST_F(CudaE2e, WithoutPtxasTheyArePtx) {
+  StartDaemon();
+  EXPECT_EQ(CompileFor("sm_90", "a").done().shared_object(), "object of a for sm_90\n");
+}
+
+TEST_F(CudaE2e, AnAssemblingWorkerThatDiesIsReplaced) {
+  cuda_ = {.ptxas = "/bin/ptxas", .ptxas_version = "13", .libdevice_path = "", .libdevice = ""};
+  StartDaemon();
+  const std::string text = "assemble_crash_once:" + folder_.File("crashed") + "#x";
+  EXPECT_TRUE(CompileFor("sm_90", text).done().has_record());
+  const CompileAnswer failed = CompileFor("sm_90", "assemble_internal#y");
+  EXPECT_EQ(failed.failure().message(), "a fake bug");
+  EXPECT_TRUE(CompileFor("sm_90", "b").done().has_record());
+}
+
 TEST_F(CompileE2e, WithoutKernelsThereIsNoSharedObject) {
   StartDaemon();
   const CompileAnswer answer = Compile({"aten.mm.default"});
@@ -237,8 +271,8 @@ TEST_F(CompileE2e, CapabilitiesSayWhatIsServed) {
   v1::Capabilities reply;
   ASSERT_TRUE(client_->compiler().GetCapabilities(&context, request, &reply).ok());
   EXPECT_EQ(reply.build(), "0123456789ab");
-  EXPECT_EQ(reply.targets_size(), 3);
-  EXPECT_EQ(reply.torch_versions(0), "2.13");
+  EXPECT_EQ(reply.targets_size(), 5);
+  EXPECT_EQ(reply.torch_versions(0), "2.11");
   EXPECT_EQ(reply.max_message_bytes(), 64u << 20);
   EXPECT_EQ(reply.max_nodes(), 200000u);
 }

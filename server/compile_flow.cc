@@ -43,7 +43,7 @@ absl::Status CompileFlow::Plan() {
   v1::Job job;
   *job.mutable_plan()->mutable_request() = task_.request;
   job.mutable_plan()->set_build(services_.build);
-  JobResult result = RunJob(std::move(job), Priority::kNormal, lead_.stop(), nullptr, [this] {
+  JobResult result = RunJob(*services_.pool, std::move(job), Priority::kNormal, lead_.stop(), nullptr, [this] {
     v1::CompileEvent planning;
     planning.mutable_planning();
     Emit(planning).IgnoreError();  // a lost flight shows at the next
@@ -64,7 +64,7 @@ absl::Status CompileFlow::Plan() {
 absl::Status CompileFlow::Codegen() {
   const size_t n = static_cast<size_t>(plan_.kernels_size());
   counters_.set_kernels(n);
-  objects_.resize(n, Object{absl::CancelledError("not begun"), false, {}});
+  objects_.resize(n, Object{absl::CancelledError("not begun"), false, {}, {}});
   // Twice as many as workers: publishing one kernel overlaps with compiling the next.
   ParallelFor(n, 2 * services_.pool->count(), [this, n](size_t i) {
     {
@@ -83,7 +83,10 @@ absl::Status CompileFlow::Codegen() {
   for (const Object& object : objects_) {
     if (object.cached) counters_.set_kernel_hits(counters_.kernel_hits() + 1);
     Account(object.job, "codegen", &generating_);
+    Account(object.assembly, "assemble", &generating_);
     AddTimes("kernels", object.job.reply.codegen().times(), object.job.busy);
+    if (object.assembly.attempts != 0 && !times_.stages().empty())
+      times_.Add("kernels: ptxas", absl::ToDoubleSeconds(object.assembly.busy));
     // The first in the kernels' order that says why, so that the answer does not depend on the race.
     if (failure.ok() || absl::IsCancelled(failure)) failure = object.bytes.ok() ? failure : object.bytes.status();
   }
@@ -93,24 +96,20 @@ absl::Status CompileFlow::Codegen() {
 CompileFlow::Object CompileFlow::ObjectOf(const v1::KernelSource& kernel) {
   const std::string& target = task_.request.target().name();
   const absl::StatusOr<Key> key = KernelObjectKey(kernel, target, services_.build);
-  if (!key.ok()) return {key.status(), false, {}};
+  if (!key.ok()) return {key.status(), false, {}, {}};
   RequestContext ctx = task_.ctx;
   ctx.deadline = task_.deadline;
   ctx.stop = lead_.stop();
   if (std::optional<std::string> cached = services_.cache->LookupKernel(ctx, *key))
-    return {*std::move(cached), true, {}};
+    return {*std::move(cached), true, {}, {}};
 
-  Object object{absl::UnknownError(""), true, {}};
+  Object object{absl::UnknownError(""), true, {}, {}};
   const SingleFlight::Work work = [&](SingleFlight::Lead& lead) -> absl::StatusOr<std::string> {
     if (std::optional<std::string> cached = services_.cache->LookupKernel(ctx, *key)) return *std::move(cached);
-    v1::Job job;
-    *job.mutable_codegen()->mutable_kernel() = kernel;
-    job.mutable_codegen()->set_target(target);
     object.cached = false;
-    object.job = RunJob(std::move(job), Priority::kNormal, lead.stop(), [&] { lead.Heartbeat().IgnoreError(); });
-    if (!object.job.status.ok()) return object.job.status;
-    services_.cache->PublishKernel(ctx, *key, object.job.reply.codegen().object());
-    return std::move(*object.job.reply.mutable_codegen()->mutable_object());
+    absl::StatusOr<std::string> made = MakeObject(kernel, lead, object);
+    if (made.ok()) services_.cache->PublishKernel(ctx, *key, *made);
+    return made;
   };
   SingleFlight::Outcome outcome = services_.kernels->Run(ctx, *key, work);
   // Another compile that led may have run out of its own time; this one has some left.
@@ -120,6 +119,39 @@ CompileFlow::Object CompileFlow::ObjectOf(const v1::KernelSource& kernel) {
   }
   object.bytes = std::move(outcome.value);
   return object;
+}
+
+absl::StatusOr<std::string> CompileFlow::MakeObject(const v1::KernelSource& kernel, SingleFlight::Lead& lead,
+                                                    Object& made) {
+  const std::string& target = task_.request.target().name();
+  std::vector<std::string> archs;
+  if (services_.assemble_for) archs = services_.assemble_for(target);
+  v1::Job job;
+  *job.mutable_codegen()->mutable_kernel() = kernel;
+  job.mutable_codegen()->set_target(target);
+  if (!archs.empty()) job.mutable_codegen()->set_libdevice(services_.cuda->libdevice);
+  made.job =
+      RunJob(*services_.pool, std::move(job), Priority::kNormal, lead.stop(), [&] { lead.Heartbeat().IgnoreError(); });
+  if (!made.job.status.ok()) return made.job.status;
+  std::string object = std::move(*made.job.reply.mutable_codegen()->mutable_object());
+  if (archs.empty() || services_.cuda->ptxas.empty()) return object;
+  return Assembled(std::move(object), std::move(archs), lead, made);
+}
+
+// The cubin; the PTX itself where ptxas knows none of the archs.
+absl::StatusOr<std::string> CompileFlow::Assembled(std::string ptx, std::vector<std::string> archs,
+                                                   SingleFlight::Lead& lead, Object& made) {
+  const absl::StatusOr<WorkerPool*> pool = services_.assemblers->Get();
+  if (!pool.ok()) return pool.status();
+  v1::Job job;
+  job.mutable_assemble()->set_ptx(ptx);
+  *job.mutable_assemble()->mutable_archs() = {archs.begin(), archs.end()};
+  job.mutable_assemble()->set_ptxas(services_.cuda->ptxas);
+  made.assembly =
+      RunJob(**pool, std::move(job), Priority::kNormal, lead.stop(), [&] { lead.Heartbeat().IgnoreError(); });
+  if (!made.assembly.status.ok()) return made.assembly.status;
+  std::string cubin = std::move(*made.assembly.reply.mutable_assemble()->mutable_cubin());
+  return cubin.empty() ? std::move(ptx) : std::move(cubin);
 }
 
 absl::Status CompileFlow::Link() {
@@ -133,7 +165,7 @@ absl::Status CompileFlow::Link() {
     job.mutable_link()->add_symbols(plan_.kernels(static_cast<int>(i)).symbol());
   }
   job.mutable_link()->set_target(task_.request.target().name());
-  JobResult result = RunJob(std::move(job), Priority::kHigh, lead_.stop(), nullptr);
+  JobResult result = RunJob(*services_.pool, std::move(job), Priority::kHigh, lead_.stop(), nullptr);
   Account(result, "link", &linking_);
   if (!result.status.ok()) return result.status;
   if (!times_.stages().empty()) times_.Add("link", absl::ToDoubleSeconds(result.busy));
@@ -196,8 +228,8 @@ v1::Provenance CompileFlow::MakeProvenance() const {
   return p;
 }
 
-JobResult CompileFlow::RunJob(v1::Job job, Priority priority, std::stop_token stop, const std::function<void()>& also,
-                              const std::function<void()>& on_start) {
+JobResult CompileFlow::RunJob(WorkerPool& pool, v1::Job job, Priority priority, std::stop_token stop,
+                              const std::function<void()>& also, const std::function<void()>& on_start) {
   JobSpec spec;
   spec.job = std::move(job);
   spec.compile = number_;
@@ -209,7 +241,7 @@ JobResult CompileFlow::RunJob(v1::Job job, Priority priority, std::stop_token st
     lead_.Heartbeat().IgnoreError();  // a lost flight requests the stop
     if (also) also();
   };
-  return services_.pool->Run(std::move(spec));
+  return pool.Run(std::move(spec));
 }
 
 absl::Status CompileFlow::Emit(const v1::CompileEvent& event) {

@@ -1,5 +1,5 @@
-// One compile, from an admitted request to a published action: a Plan job, a Codegen job for each distinct kernel that
-// the cache lacks, a Link job, one publication.
+// One compile, from an admitted request to a published action: a Plan job, a Codegen job (and for a GPU an Assemble
+// job) for each distinct kernel that the cache lacks, a Link job, one publication.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,8 @@
 #include "proto/admin.pb.h"
 #include "proto/compile.pb.h"
 #include "server/action_cache.h"
+#include "server/cuda_tools.h"
+#include "server/lazy_worker_pool.h"
 #include "server/logging.h"
 #include "server/metrics.h"
 #include "server/worker_pool.h"
@@ -30,6 +32,10 @@ namespace kiln {
 struct CompileServices {
   ActionCache* cache = nullptr;
   WorkerPool* pool = nullptr;
+  LazyWorkerPool* assemblers = nullptr;
+  // AssembleJob.archs for a target; none where its objects are not assembled.
+  std::function<std::vector<std::string>(const std::string& target)> assemble_for;
+  const CudaTools* cuda = nullptr;
   SingleFlight* kernels = nullptr;  // one kernel, one Codegen job at a time
   Metrics* metrics = nullptr;
   Clock* clock = nullptr;
@@ -64,7 +70,8 @@ class CompileFlow {
   struct Object {
     absl::StatusOr<std::string> bytes;
     bool cached = false;
-    JobResult job;  // where it was not
+    JobResult job;       // where it was not
+    JobResult assembly;  // likewise; not run where the object is not assembled
   };
 
   absl::Status Plan();
@@ -75,12 +82,15 @@ class CompileFlow {
   v1::Done Publish();
 
   Object ObjectOf(const v1::KernelSource& kernel);
+  absl::StatusOr<std::string> MakeObject(const v1::KernelSource& kernel, SingleFlight::Lead& lead, Object& made);
+  absl::StatusOr<std::string> Assembled(std::string ptx, std::vector<std::string> archs, SingleFlight::Lead& lead,
+                                        Object& made);
   void FinishArtifact();
   v1::Provenance MakeProvenance() const;
 
   // Runs a job of this compile; `also` is told each second too.
-  JobResult RunJob(v1::Job job, Priority priority, std::stop_token stop, const std::function<void()>& also,
-                   const std::function<void()>& on_start = nullptr);
+  JobResult RunJob(WorkerPool& pool, v1::Job job, Priority priority, std::stop_token stop,
+                   const std::function<void()>& also, const std::function<void()>& on_start = nullptr);
   // Events of one compile come from one thread at a time.
   absl::Status Emit(const v1::CompileEvent& event);
   void Account(const JobResult& job, const char* kind, absl::Duration* stage);

@@ -117,6 +117,9 @@ absl::Status Daemon::StartWorkers() {
   pool.command = {options_.worker_program, config.memory_mib() << 20};
   pool.job_limit = absl::Seconds(config.job_seconds());
   pool.jobs_per_worker = config.jobs_per_worker();
+  WorkerPoolOptions assemblers = pool;
+  assemblers.command.assembles = true;
+  assemblers_ = std::make_unique<LazyWorkerPool>(std::move(assemblers), options_.log);
   absl::StatusOr<std::unique_ptr<WorkerPool>> started = WorkerPool::Start(std::move(pool), options_.log);
   if (!started.ok()) return started.status();
   pool_ = *std::move(started);
@@ -125,15 +128,24 @@ absl::Status Daemon::StartWorkers() {
 
 absl::Status Daemon::StartServices() {
   const RpcServices rpc{&auth_, &life_, &metrics_, &request_memory_, options_.clock, options_.log};
-  compile_service_ = std::make_unique<CompileService>(CompileServiceOptions{
-      .rpc = rpc,
-      .compile = {&cache_, pool_.get(), &kernel_flights_, &metrics_, options_.clock, options_.build, HostName()},
-      .store = store_.store.get(),
-      .actions = &action_flights_,
-      .stats = &stats_,
-      .watch = &watch_,
-      .limits = options_.config.limits(),
-      .targets = options_.targets});
+  compile_service_ =
+      std::make_unique<CompileService>(CompileServiceOptions{.rpc = rpc,
+                                                             .compile = {.cache = &cache_,
+                                                                         .pool = pool_.get(),
+                                                                         .assemblers = assemblers_.get(),
+                                                                         .assemble_for = options_.assemble_for,
+                                                                         .cuda = &options_.cuda,
+                                                                         .kernels = &kernel_flights_,
+                                                                         .metrics = &metrics_,
+                                                                         .clock = options_.clock,
+                                                                         .build = options_.build,
+                                                                         .host = HostName()},
+                                                             .store = store_.store.get(),
+                                                             .actions = &action_flights_,
+                                                             .stats = &stats_,
+                                                             .watch = &watch_,
+                                                             .limits = options_.config.limits(),
+                                                             .targets = options_.targets});
   admin_service_ = std::make_unique<AdminService>(AdminServiceOptions{.rpc = rpc,
                                                                       .store = store_.store.get(),
                                                                       .stats = &stats_,

@@ -22,6 +22,8 @@
 #include "server/auth.h"
 #include "server/cancel_watch.h"
 #include "server/compile_service.h"
+#include "server/cuda_tools.h"
+#include "server/lazy_worker_pool.h"
 #include "server/lifecycle.h"
 #include "server/logging.h"
 #include "server/metrics.h"
@@ -37,6 +39,8 @@ struct DaemonOptions {
   std::string build;
   std::string worker_program;  // see WorkerCommand
   std::vector<std::string> targets;
+  std::function<std::vector<std::string>(const std::string& target)> assemble_for;  // see Compiler (kilnd_main.h)
+  CudaTools cuda;
   std::vector<v1::OpInfo> ops;
   Clock* clock = Clock::Real();
   PublishHook publish_hook = nullptr;
@@ -86,6 +90,7 @@ class Daemon {
   SingleFlight kernel_flights_;
   CancelWatch watch_;
   std::unique_ptr<WorkerPool> pool_;
+  std::unique_ptr<LazyWorkerPool> assemblers_;
   std::unique_ptr<CompileService> compile_service_;
   std::unique_ptr<AdminService> admin_service_;
   std::unique_ptr<grpc::Server> server_;

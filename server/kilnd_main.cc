@@ -19,6 +19,7 @@
 #include "server/command_line.h"
 #include "server/config.h"
 #include "server/crash_points.h"
+#include "server/cuda_tools.h"
 #include "server/daemon.h"
 #include "server/local_paths.h"
 #include "server/local_start.h"
@@ -128,9 +129,14 @@ int Serve(const CommandLine& line, const LocalEnv& env, const std::string& build
   if (!hook.ok()) return Fail(hook.status());
   options.log = *log;
   options.publish_hook = *std::move(hook);
-  options.build = build;
+  const absl::StatusOr<CudaTools> cuda = FindCudaTools(options.config.cuda(), CudaEnv::FromProcess());
+  if (!cuda.ok()) return Fail(cuda.status());
+  (*log)->info("{}", cuda->Describe());
+  options.build = cuda->BuildWith(build);
+  options.cuda = *cuda;
   options.worker_program = kSelf;
   options.targets = compiler.targets;
+  options.assemble_for = compiler.assemble_for;
   if (compiler.ops) options.ops = compiler.ops();
 
   ExitRequest exit;

@@ -11,8 +11,10 @@
 namespace kiln {
 
 struct Compiler {
-  JobFunctions jobs;                             // run in worker processes only
-  std::vector<std::string> targets;              // what it makes code for
+  JobFunctions jobs;                 // run in worker processes only
+  std::vector<std::string> targets;  // what it makes code for
+  // AssembleJob.archs for a target; none where its objects are not assembled.
+  std::function<std::vector<std::string>(const std::string& target)> assemble_for;
   std::function<std::vector<v1::OpInfo>()> ops;  // what `kilnctl ops` shows
 };
 

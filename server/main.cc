@@ -3,6 +3,7 @@
 #include "compiler/compile/compile.h"
 #include "compiler/compile/inventory.h"
 #include "compiler/graph/node_status.h"
+#include "server/assemble.h"
 #include "server/kilnd_main.h"
 
 namespace kiln {
@@ -34,8 +35,9 @@ v1::OpInfo ToProto(const OperatorInfo& info) {
 
 Compiler RealCompiler() {
   Compiler compiler;
-  compiler.jobs = {[](const v1::PlanJob& job) { return Plan(job); }, Codegen, Link, NodeOf};
+  compiler.jobs = {[](const v1::PlanJob& job) { return Plan(job); }, Codegen, Link, Assemble, NodeOf};
   compiler.targets = Targets();
+  compiler.assemble_for = AssembleFor;
   compiler.ops = [] {
     std::vector<v1::OpInfo> ops;
     for (const OperatorInfo& info : Operators()) ops.push_back(ToProto(info));

@@ -30,6 +30,13 @@ uint64_t MemoryLimit(int argc, const char* const* argv) {
   return kDefaultMemoryBytes;
 }
 
+bool Assembles(int argc, const char* const* argv) {
+  for (int i = 2; i < argc; ++i) {
+    if (strcmp(argv[i], kWorkerAssemblesFlag) == 0) return true;
+  }
+  return false;
+}
+
 void SetError(const absl::Status& status, int64_t node, v1::JobReply* reply) {
   reply->Clear();
   reply->set_code(static_cast<int>(status.code()));
@@ -47,7 +54,10 @@ void Store(absl::StatusOr<Result> result, const JobFunctions& functions, Result*
   }
 }
 
-void Dispatch(const v1::Job& job, const JobFunctions& f, v1::JobReply* reply) {
+void Dispatch(const v1::Job& job, const JobFunctions& f, bool assembles, v1::JobReply* reply) {
+  if (assembles != job.has_assemble()) {
+    return SetError(absl::InternalError("a job for another kind of worker"), -1, reply);
+  }
   switch (job.kind_case()) {
     case v1::Job::kPlan:
       return Store(f.plan(job.plan()), f, &v1::JobReply::mutable_plan, reply);
@@ -56,6 +66,7 @@ void Dispatch(const v1::Job& job, const JobFunctions& f, v1::JobReply* reply) {
     case v1::Job::kLink:
       return Store(f.link(job.link()), f, &v1::JobReply::mutable_link, reply);
     case v1::Job::kAssemble:
+      return Store(f.assemble(job.assemble()), f, &v1::JobReply::mutable_assemble, reply);
     case v1::Job::KIND_NOT_SET:
       break;
   }
@@ -73,7 +84,8 @@ int Work(int argc, const char* const* argv, const JobFunctions& functions) {
   // No path in a job is relative; a daemon's folder is none of its business.
   if (chdir("/") != 0) return Fail(absl::UnavailableError("chdir"));
   signal(SIGINT, SIG_IGN);
-  if (absl::Status s = EnterSandbox(MemoryLimit(argc, argv)); !s.ok()) return Fail(s);
+  const bool assembles = Assembles(argc, argv);
+  if (absl::Status s = EnterSandbox(MemoryLimit(argc, argv), assembles); !s.ok()) return Fail(s);
   if (absl::Status s = WriteFrame(kWorkerFd, "", absl::InfiniteFuture()); !s.ok()) return Fail(s);
   while (true) {
     const absl::StatusOr<std::string> frame = ReadFrame(kWorkerFd, absl::InfiniteFuture());
@@ -81,7 +93,7 @@ int Work(int argc, const char* const* argv, const JobFunctions& functions) {
     if (!frame.ok()) return Fail(frame.status());
     v1::Job job;
     if (!job.ParseFromString(*frame)) return Fail(absl::InternalError("a job that cannot be parsed"));
-    v1::JobReply reply = RunJob(job, functions);
+    v1::JobReply reply = RunJob(job, functions, assembles);
     if (reply.ByteSizeLong() > kMaxFrame) {
       SetError(absl::ResourceExhaustedError(
                    absl::StrCat("a result of ", reply.ByteSizeLong(), " bytes, the bound is ", kMaxFrame)),
@@ -97,11 +109,11 @@ int Work(int argc, const char* const* argv, const JobFunctions& functions) {
 
 bool IsWorkerCommand(int argc, const char* const* argv) { return argc >= 2 && strcmp(argv[1], kWorkerFlag) == 0; }
 
-v1::JobReply RunJob(const v1::Job& job, const JobFunctions& functions) {
+v1::JobReply RunJob(const v1::Job& job, const JobFunctions& functions, bool assembles) {
   v1::JobReply reply;
   reply.set_node(-1);
   try {
-    Dispatch(job, functions, &reply);
+    Dispatch(job, functions, assembles, &reply);
   } catch (const std::bad_alloc&) {
     SetError(absl::ResourceExhaustedError("the worker's memory limit was reached"), -1, &reply);
   } catch (const std::exception& e) {

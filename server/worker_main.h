@@ -10,6 +10,7 @@ namespace kiln {
 inline constexpr int kWorkerFd = 3;
 inline constexpr char kWorkerFlag[] = "--worker";
 inline constexpr char kWorkerMemoryFlag[] = "--memory-bytes=";
+inline constexpr char kWorkerAssemblesFlag[] = "--assembles";
 
 // Whether the command line is a worker's: its first argument is kWorkerFlag.
 bool IsWorkerCommand(int argc, const char* const* argv);
@@ -19,7 +20,8 @@ bool IsWorkerCommand(int argc, const char* const* argv);
 // destructors: nothing is to be flushed, and a leak checker could not work in the sandbox.
 [[noreturn]] void WorkerMain(int argc, const char* const* argv, const JobFunctions& functions);
 
-// The reply to one job; used by the above.
-v1::JobReply RunJob(const v1::Job& job, const JobFunctions& functions);
+// The reply to one job; used by the above. Assembling is for workers that may run other programs and do nothing else:
+// jobs of the other kind are refused.
+v1::JobReply RunJob(const v1::Job& job, const JobFunctions& functions, bool assembles = false);
 
 }  // namespace kiln

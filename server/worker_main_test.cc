@@ -53,6 +53,18 @@ TEST(RunJobs, ExceptionsAreAnswers) {
 
 TEST(RunJobs, AJobWithoutAKind) { EXPECT_EQ(RunJob({}, {}).code(), static_cast<int>(absl::StatusCode::kInternal)); }
 
+TEST(RunJobs, AssemblingIsForWorkersOfItsOwn) {
+  JobFunctions functions;
+  functions.codegen = [](const v1::CodegenJob&) { return v1::CodegenResult(); };
+  functions.assemble = [](const v1::AssembleJob&) { return v1::AssembleResult(); };
+  v1::Job assemble;
+  assemble.mutable_assemble();
+  EXPECT_EQ(RunJob(assemble, functions, /*assembles=*/true).code(), 0);
+  EXPECT_EQ(RunJob(CodegenJob(), functions).code(), 0);
+  EXPECT_EQ(RunJob(assemble, functions).message(), "a job for another kind of worker");
+  EXPECT_EQ(RunJob(CodegenJob(), functions, /*assembles=*/true).message(), "a job for another kind of worker");
+}
+
 TEST(WorkerCommand, IsToldByItsFirstArgument) {
   const char* worker[] = {"kilnd", "--worker", "--memory-bytes=5"};
   EXPECT_TRUE(IsWorkerCommand(3, worker));

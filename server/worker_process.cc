@@ -44,6 +44,7 @@ std::vector<char*> ChildEnvironment(std::string& temporary) {
 // The pid; -1 with errno set. The child has `socket` as kWorkerFd, our stderr, and nothing on stdin and stdout.
 pid_t Spawn(const WorkerCommand& command, int socket, const std::string& scratch) {
   std::vector<std::string> args = {"kilnd", kWorkerFlag, absl::StrCat(kWorkerMemoryFlag, command.memory_bytes)};
+  if (command.assembles) args.emplace_back(kWorkerAssemblesFlag);
   std::vector<char*> argv;
   for (std::string& arg : args) argv.push_back(arg.data());
   argv.push_back(nullptr);

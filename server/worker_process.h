@@ -16,8 +16,9 @@
 namespace kiln {
 
 struct WorkerCommand {
-  std::string program;  // run as `kilnd --worker --memory-bytes=N`
+  std::string program;  // run as `kilnd --worker --memory-bytes=N`, and `--assembles`
   uint64_t memory_bytes = 4ull << 30;
+  bool assembles = false;  // see RunJob (worker_main.h)
 };
 
 // Not thread-safe, but for Kill. The thread that starts a process must outlive it: the kernel ends the child with it.

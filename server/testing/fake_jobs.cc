@@ -125,6 +125,16 @@ absl::StatusOr<v1::CodegenResult> Codegen(const v1::CodegenJob& job) {
   return result;
 }
 
+absl::StatusOr<v1::AssembleResult> Assemble(const v1::AssembleJob& job) {
+  // The kernel's text is within "object of TEXT for TARGET".
+  if (const size_t at = job.ptx().find("assemble_"); at != std::string::npos) {
+    if (absl::Status s = Obey(absl::StrCat("fake.", job.ptx().substr(at + 9))); !s.ok()) return s;
+  }
+  v1::AssembleResult result;
+  if (job.archs(0) != "sm_120") result.set_cubin(absl::StrCat("cubin of ", job.ptx()));
+  return result;
+}
+
 absl::StatusOr<v1::LinkResult> Link(const v1::LinkJob& job) {
   v1::LinkResult result;
   for (const std::string& object : job.objects()) {
@@ -136,6 +146,6 @@ absl::StatusOr<v1::LinkResult> Link(const v1::LinkJob& job) {
 
 }  // namespace
 
-JobFunctions FakeJobs() { return {Plan, Codegen, Link, NodeOfStatus}; }
+JobFunctions FakeJobs() { return {Plan, Codegen, Link, Assemble, NodeOfStatus}; }
 
 }  // namespace kiln

@@ -9,6 +9,8 @@
 //   fake.internal         Internal                    fake.count:FILE       appends a byte to FILE
 //   fake.wait_for:FILE    until FILE exists           fake.link_crash       (kernel text) the Link aborts
 //
+// An Assemble job obeys what follows "assemble_" in its kernel's text, and knows all architectures but sm_120.
+//
 // Op names that start with "kernel." make a distinct kernel each, whose text is what follows. Everything else is
 // ignored. A kernel's text may carry "#anything" after the instruction, to make it distinct.
 #pragma once

@@ -32,5 +32,9 @@ std::vector<v1::OpInfo> FakeOps() {
 }  // namespace kiln
 
 int main(int argc, char** argv) {
-  return kiln::KilndMain(argc, argv, {kiln::FakeJobs(), {"x86-64-v2", "x86-64-v3", "x86-64-v4"}, kiln::FakeOps});
+  return kiln::KilndMain(argc, argv,
+                         {.jobs = kiln::FakeJobs(),
+                          .targets = {"x86-64-v2", "x86-64-v3", "x86-64-v4"},
+                          .assemble_for = nullptr,
+                          .ops = kiln::FakeOps});
 }

@@ -28,7 +28,11 @@ class DaemonTest : public testing::Test {
     ASSERT_TRUE(CompleteConfig(&options.config).ok());
     options.build = build;
     options.worker_program = TestProgram("fake_worker");
-    options.targets = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};
+    options.targets = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "sm_90", "sm_120"};
+    options.assemble_for = [](const std::string& target) {
+      return target.starts_with("sm_") ? std::vector<std::string>{target} : std::vector<std::string>();
+    };
+    options.cuda = cuda_;
     options.publish_hook = std::move(hook);
     options.log = NullLogger();
     absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(std::move(options));
@@ -45,6 +49,7 @@ class DaemonTest : public testing::Test {
   v1::Counters Totals() { return client_->Stats().totals(); }
 
   TestFolder folder_;
+  CudaTools cuda_;  // none
   std::unique_ptr<Daemon> daemon_;
   std::unique_ptr<TestClient> client_;
 };
