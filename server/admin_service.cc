@@ -32,6 +32,12 @@ grpc::Status AdminService::GetStatus(grpc::ServerContext* context, const v1::Sta
   return call.Finish(status);
 }
 
+std::vector<const WorkerPool*> AdminService::Pools() const {
+  std::vector<const WorkerPool*> pools = {options_.pool};
+  if (const WorkerPool* assemblers = options_.assemblers->started()) pools.push_back(assemblers);
+  return pools;
+}
+
 void AdminService::FillStatus(v1::StatusReply* reply) const {
   reply->set_pid(getpid());
   reply->set_build(options_.build);
@@ -39,8 +45,12 @@ void AdminService::FillStatus(v1::StatusReply* reply) const {
   reply->set_protocol_version(kProtocolVersion);
   reply->set_uptime_seconds(absl::ToDoubleSeconds(options_.rpc.clock->Now() - options_.started));
   reply->set_state(std::string(options_.rpc.life->StateName()));
-  for (v1::WorkerStatus& worker : options_.pool->Workers()) *reply->add_workers() = std::move(worker);
-  reply->set_queued(static_cast<uint32_t>(options_.pool->queued()));
+  size_t queued = 0;
+  for (const WorkerPool* pool : Pools()) {
+    for (v1::WorkerStatus& worker : pool->Workers()) *reply->add_workers() = std::move(worker);
+    queued += pool->queued();
+  }
+  reply->set_queued(static_cast<uint32_t>(queued));
   reply->set_running(options_.compiles->compiles_in_flight());
   *reply->mutable_addresses() = {addresses_.begin(), addresses_.end()};
   reply->set_data_dir(options_.data_dir);
@@ -56,7 +66,9 @@ grpc::Status AdminService::GetStats(grpc::ServerContext* context, const v1::Stat
 
 absl::Status AdminService::FillStats(const RequestContext& ctx, v1::StatsReply* reply) const {
   options_.stats->Fill(reply);
-  reply->set_worker_restarts(options_.pool->restarts());
+  uint64_t restarts = 0;
+  for (const WorkerPool* pool : Pools()) restarts += pool->restarts();
+  reply->set_worker_restarts(restarts);
   const absl::StatusOr<StoreStats> stats = options_.store->Stats(ctx);
   if (!stats.ok()) return stats.status();
   const auto records = [&](Table table) {

@@ -10,6 +10,7 @@
 #include "proto/admin.grpc.pb.h"
 #include "server/bounded_service.h"
 #include "server/compile_service.h"
+#include "server/lazy_worker_pool.h"
 #include "server/metrics.h"
 #include "server/rpc_call.h"
 #include "server/stats.h"
@@ -22,6 +23,7 @@ struct AdminServiceOptions {
   Store* store = nullptr;
   Stats* stats = nullptr;
   WorkerPool* pool = nullptr;
+  LazyWorkerPool* assemblers = nullptr;
   const CompileService* compiles = nullptr;
   std::string build;
   std::string data_dir;  // empty: the cache is in memory
@@ -55,6 +57,7 @@ class AdminService final : public BoundedService {
   Snapshot TakeSnapshot() const;
 
  private:
+  std::vector<const WorkerPool*> Pools() const;  // those that have started
   void FillStatus(v1::StatusReply* reply) const;
   absl::Status FillStats(const RequestContext& ctx, v1::StatsReply* reply) const;
 

@@ -150,6 +150,7 @@ absl::Status Daemon::StartServices() {
                                                                       .store = store_.store.get(),
                                                                       .stats = &stats_,
                                                                       .pool = pool_.get(),
+                                                                      .assemblers = assemblers_.get(),
                                                                       .compiles = compile_service_.get(),
                                                                       .build = options_.build,
                                                                       .data_dir = store_.dir,

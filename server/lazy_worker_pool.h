@@ -1,8 +1,9 @@
 // A worker pool that only some servers ever need.
 #pragma once
 
+#include <atomic>
 #include <memory>
-#include <vector>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "cache/mutex.h"
@@ -22,21 +23,20 @@ class LazyWorkerPool {
       absl::StatusOr<std::unique_ptr<WorkerPool>> started = WorkerPool::Start(options_, log_);
       if (!started.ok()) return started.status();
       pool_ = *std::move(started);
+      started_ = pool_.get();
     }
     return pool_.get();
   }
 
-  // None before it has started.
-  std::vector<v1::WorkerStatus> Workers() const {
-    MutexLock lock(&mu_);
-    return pool_ == nullptr ? std::vector<v1::WorkerStatus>() : pool_->Workers();
-  }
+  // Null before it has started; does not wait for a start that is under way.
+  const WorkerPool* started() const { return started_; }
 
  private:
   const WorkerPoolOptions options_;
   const Logger log_;
-  mutable Mutex mu_;
+  Mutex mu_;  // held while it starts
   std::unique_ptr<WorkerPool> pool_ ABSL_GUARDED_BY(mu_);
+  std::atomic<const WorkerPool*> started_ = nullptr;
 };
 
 }  // namespace kiln
