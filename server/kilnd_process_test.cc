@@ -167,6 +167,54 @@ TEST_F(KilndProcess, WorkersDoNotOutliveAKilledDaemon) {
   EXPECT_EQ(TestClient("unix:" + Socket()).Status().pid(), again->pid());
 }
 
+// A script; its path.
+std::string Script(const std::string& path, const std::string& text) {
+  std::ofstream(path) << "#!/bin/sh\n" << text << "\n";
+  chmod(path.c_str(), 0700);
+  return path;
+}
+
+TEST_F(KilndProcess, NorDoesWhatTheyRun) {
+  const std::string ptxas = Script(folder_.File("ptxas"), "echo version 13"), pid_file = folder_.File("pid");
+  const std::string endless =
+      Script(folder_.File("endless"),
+             absl::StrCat("echo $$ >", pid_file, ".part; mv ", pid_file, ".part ", pid_file, "; exec sleep 600"));
+  std::ofstream(folder_.File("config")) << "cuda { ptxas: '" << ptxas << "' }\n";
+  const auto kilnd = Start({"--config=" + folder_.File("config")});
+  std::thread running([&] {
+    v1::CompileRequest request = TestRequest({absl::StrCat("kernel.assemble_run:", endless, "#")});
+    request.mutable_target()->set_name("sm_90");
+    EXPECT_FALSE(TestClient("unix:" + Socket()).Compile(request).status.ok());
+  });
+  pid_t pid = 0;
+  EXPECT_TRUE(Eventually([&] { return static_cast<bool>(std::ifstream(pid_file) >> pid); }));
+  kilnd->Signal(SIGKILL);
+  EXPECT_EQ(kilnd->Wait(), 256 + SIGKILL);
+  running.join();
+  ASSERT_GT(pid, 0);
+  EXPECT_TRUE(Eventually([&] { return kill(pid, 0) != 0; }));
+}
+
+TEST_F(KilndProcess, ToolsArePartOfTheBuildInKeysAndOnlyThere) {
+  std::string build[2];
+  for (const char* version : {"13.0", "13.1"}) {
+    Script(folder_.File("ptxas"), absl::StrCat("echo version ", version));
+    std::ofstream(folder_.File("config")) << "cuda { ptxas: '" << folder_.File("ptxas") << "' }\n";
+    const auto kilnd = Start({"--config=" + folder_.File("config")});
+    TestClient client("unix:" + Socket());
+    build[version == std::string("13.1")] = client.Status().build();
+    EXPECT_EQ(client.Compile(TestRequest({"kernel.a"})).done().outcome(), v1::Done::COMPILED);
+    EXPECT_EQ(client.Compile(TestRequest({"kernel.a"})).done().outcome(), v1::Done::HIT);
+    Child printed({TestProgram("fake_kilnd"), "--print-build"});
+    const std::string of_program = printed.Line();
+    EXPECT_EQ(of_program.size(), 12u);
+    EXPECT_NE(client.Status().build(), of_program);
+    kilnd->Signal(SIGTERM);
+    EXPECT_EQ(kilnd->Wait(), 0);
+  }
+  EXPECT_NE(build[0], build[1]);
+}
+
 TEST_F(KilndProcess, ACrashAtAnyStepOfAPublicationTearsNothing) {
   for (const char* step : {"planned", "blobs_staged", "records_staged", "committed", "acknowledged"}) {
     {
@@ -196,6 +244,8 @@ TEST_F(KilndProcess, BadStartsAreToldAndLeaveWithTheirStatus) {
   EXPECT_EQ(Child(Command({"--workers=5000"})).Wait(), 1);
   EXPECT_EQ(Child(Command({"--listen=nowhere:x"})).Wait(), 1);
   EXPECT_EQ(Child(Command({"--debug-crash-at=never"})).Wait(), 1);
+  std::ofstream(folder_.File("config")) << "cuda { ptxas: '/no/ptxas' }\n";
+  EXPECT_EQ(Child(Command({"--config=" + folder_.File("config")})).Wait(), 1);
   const auto first = Start();
   EXPECT_EQ(Child(Command()).Wait(), 1);  // the socket is in use
 }

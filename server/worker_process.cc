@@ -137,7 +137,10 @@ absl::Status WorkerProcess::Send(std::string_view job, absl::Time deadline) { re
 
 absl::StatusOr<std::string> WorkerProcess::Receive(absl::Time deadline) { return ReadFrame(fd_, deadline); }
 
-void WorkerProcess::Kill() { kill(pid_, SIGKILL); }
+void WorkerProcess::Kill() {
+  kill(pid_, SIGKILL);   // it may not lead a group yet
+  kill(-pid_, SIGKILL);  // what it has started, and what that has started
+}
 
 std::string WorkerProcess::Reap() {
   if (reaped_) return "reaped";

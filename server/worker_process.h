@@ -39,7 +39,8 @@ class WorkerProcess {
   absl::Status Send(std::string_view job, absl::Time deadline);
   absl::StatusOr<std::string> Receive(absl::Time deadline);
 
-  // SIGKILL, which stopped processes obey too. Thread-safe until Reap or the destructor begins.
+  // SIGKILL, which stopped processes obey too, to it and whatever it has started. Thread-safe until Reap or the
+  // destructor begins.
   void Kill();
 
   // Kills, waits, and says what became of it: "killed by signal 11 (Segmentation fault)", "exited with status 1".

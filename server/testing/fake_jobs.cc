@@ -1,8 +1,11 @@
 #include "server/testing/fake_jobs.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <set>
@@ -17,6 +20,7 @@
 #include "absl/time/clock.h"
 #include "cache/digest.h"
 #include "compiler/artifact/abi.h"
+#include "server/run_tool.h"
 #include "server/status.h"
 #include "server/worker_main.h"
 
@@ -47,6 +51,19 @@ void AllocateMib(int n) {
   if (blocks.size() != static_cast<size_t>(n)) abort();
 }
 
+absl::Status RunProgram(const std::string& program) {
+  const absl::StatusOr<ToolResult> result = RunTool({program}, "/");
+  if (!result.ok()) return result.status();
+  return result->output.empty() ? absl::OkStatus() : absl::InternalError(result->output);
+}
+
+absl::Status OpenSocket() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return absl::ErrnoToStatus(errno, "socket");
+  close(fd);
+  return absl::OkStatus();
+}
+
 absl::Status Misbehave(const std::string& what, const std::string& arg, int number) {
   if (what == "crash") abort();
   if (what == "litter") {
@@ -57,6 +74,8 @@ absl::Status Misbehave(const std::string& what, const std::string& arg, int numb
   if (what == "stop") raise(SIGSTOP);
   if (what == "alloc_mib") AllocateMib(number);
   if (what == "throw") throw std::runtime_error("thrown by a fake");
+  if (what == "run") return RunProgram(arg);
+  if (what == "socket") return OpenSocket();
   if (what == "internal") return absl::InternalError("a fake bug");
   if (what == "crash_once" && !Exists(arg)) {
     Append(arg);
@@ -121,7 +140,8 @@ absl::StatusOr<v1::PlanResult> Plan(const v1::PlanJob& job) {
 absl::StatusOr<v1::CodegenResult> Codegen(const v1::CodegenJob& job) {
   if (absl::Status s = Obey(job.kernel().text()); !s.ok()) return s;
   v1::CodegenResult result;
-  result.set_object(absl::StrCat("object of ", job.kernel().text(), " for ", job.target(), "\n"));
+  const std::string with = job.libdevice().empty() ? "" : absl::StrCat(" with ", job.libdevice());
+  result.set_object(absl::StrCat("object of ", job.kernel().text(), " for ", job.target(), with, "\n"));
   return result;
 }
 

@@ -8,6 +8,8 @@
 //   fake.invalid:N        InvalidArgument at node N   fake.throw            throws std::runtime_error
 //   fake.internal         Internal                    fake.count:FILE       appends a byte to FILE
 //   fake.wait_for:FILE    until FILE exists           fake.link_crash       (kernel text) the Link aborts
+//   fake.run:PROGRAM      its output is an Internal error, if there is any
+//   fake.socket           PermissionDenied where the sandbox allows none
 //
 // An Assemble job obeys what follows "assemble_" in its kernel's text, and knows all architectures but sm_120.
 //

@@ -28,13 +28,17 @@ std::vector<v1::OpInfo> FakeOps() {
   return {exp, Op("mm", "aten.mm.default", "external", "rule"), Op("sum", "aten.sum.dim_IntList", "reduction", "rule")};
 }
 
+std::vector<std::string> AssembleFor(const std::string& target) {
+  return target == "sm_90" ? std::vector<std::string>{target} : std::vector<std::string>();
+}
+
 }  // namespace
 }  // namespace kiln
 
 int main(int argc, char** argv) {
   return kiln::KilndMain(argc, argv,
                          {.jobs = kiln::FakeJobs(),
-                          .targets = {"x86-64-v2", "x86-64-v3", "x86-64-v4"},
-                          .assemble_for = nullptr,
+                          .targets = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "sm_90"},
+                          .assemble_for = kiln::AssembleFor,
                           .ops = kiln::FakeOps});
 }
