@@ -64,5 +64,12 @@ TEST_F(AssembleTest, FailuresKeepWhatPtxasSays) {
   EXPECT_EQ(Run("exit 0").status(), absl::InternalError("ptxas for sm_90 made no cubin"));
 }
 
+TEST_F(AssembleTest, APtxasThatIsNotThereIsNoBugOfOurs) {
+  v1::AssembleJob job;
+  job.add_archs("sm_90");
+  job.set_ptxas(folder_.File("none"));
+  EXPECT_EQ(Assemble(job).status(), absl::UnavailableError(folder_.File("none") + ": cannot be run"));
+}
+
 }  // namespace
 }  // namespace kiln

@@ -56,6 +56,10 @@ TEST_F(CompileE2e, TheArtifactIsCompleteAndNamesItsContent) {
 
 class CudaE2e : public DaemonTest {
  protected:
+  void StartWithPtxas() {
+    cuda_ = {.ptxas = "/bin/ptxas", .ptxas_version = "13", .libdevice_path = "", .libdevice = ""};
+    StartDaemon();
+  }
   CompileAnswer CompileFor(const std::string& target, const std::string& kernel) {
     v1::CompileRequest request = TestRequest({"kernel." + kernel});
     request.mutable_target()->set_name(target);
@@ -64,8 +68,7 @@ class CudaE2e : public DaemonTest {
 };
 
 TEST_F(CudaE2e, KernelsOfAGpuAreAssembled) {
-  cuda_ = {.ptxas = "/bin/ptxas", .ptxas_version = "13", .libdevice_path = "", .libdevice = ""};
-  StartDaemon();
+  StartWithPtxas();
   const v1::Done done = CompileFor("sm_90", "a").done();
   EXPECT_EQ(done.shared_object(), "cubin of object of a for sm_90\n");
   EXPECT_EQ(CompileFor("sm_90", "a").done().outcome(), v1::Done::HIT);
@@ -78,12 +81,55 @@ TEST_F(CudaE2e, WithoutPtxasTheyArePtx) {
   EXPECT_EQ(CompileFor("sm_90", "a").done().shared_object(), "object of a for sm_90\n");
 }
 
-TEST_F(CudaE2e, AnAssemblingWorkerThatDiesIsReplaced) {
-  cuda_ = {.ptxas = "/bin/ptxas", .ptxas_version = "13", .libdevice_path = "", .libdevice = ""};
+TEST_F(CudaE2e, LibdeviceGoesToTheKernelsOfGpus) {
+  cuda_.libdevice = "bitcode";
   StartDaemon();
+  EXPECT_EQ(CompileFor("sm_90", "a").done().shared_object(), "object of a for sm_90 with bitcode\n");
+  EXPECT_EQ(Compile({"kernel.a"}).done().shared_object(), "object of a for x86-64-v3\n");
+}
+
+TEST_F(CudaE2e, AssemblingWorkersStartWithTheFirstGpuAndAreShown) {
+  StartWithPtxas();
+  ASSERT_TRUE(Compile({"kernel.a"}).done().has_record());
+  EXPECT_EQ(client_->Status().workers_size(), 2);
+  ASSERT_TRUE(CompileFor("sm_90", "a").done().has_record());
+  EXPECT_EQ(client_->Status().workers_size(), 4);
+  EXPECT_TRUE(Eventually([&] { return client_->IdleWorkers().size() == 4; }));
+}
+
+TEST_F(CudaE2e, KillingAnAssemblingWorkerIsRetried) {
+  StartWithPtxas();
+  const std::string go = folder_.File("go");
+  std::thread killer([&] {
+    pid_t pid = 0;
+    ASSERT_TRUE(Eventually([&] {
+      const v1::StatusReply status = client_->Status();
+      for (const v1::WorkerStatus& w : status.workers()) {
+        if (w.state() == "busy" && w.job() == "assemble") pid = static_cast<pid_t>(w.pid());
+      }
+      return pid > 0;
+    }));
+    kill(pid, SIGKILL);
+    Touch(go);
+  });
+  v1::CompileRequest request = TestRequest({absl::StrCat("kernel.assemble_wait_for:", go, "#")});
+  request.mutable_target()->set_name("sm_90");
+  const CompileAnswer answer = TestClient(Address()).Compile(request);
+  killer.join();
+  EXPECT_EQ(answer.done().outcome(), v1::Done::COMPILED) << answer.failure().message();
+  EXPECT_EQ(client_->Stats().worker_restarts(), 1u);
+}
+
+TEST_F(CudaE2e, AnAssemblingWorkerThatDiesIsReplaced) {
+  StartWithPtxas();
   const std::string text = "assemble_crash_once:" + folder_.File("crashed") + "#x";
   EXPECT_TRUE(CompileFor("sm_90", text).done().has_record());
+  EXPECT_EQ(client_->Stats().worker_restarts(), 1u);
+  const CompileAnswer crashed = CompileFor("sm_90", "assemble_crash#z");
+  EXPECT_EQ(crashed.failure().message(),
+            "the assemble job cost 2 workers: killed by signal 6 (Aborted), then killed by signal 6 (Aborted)");
   const CompileAnswer failed = CompileFor("sm_90", "assemble_internal#y");
+  EXPECT_EQ(failed.failure().code(), static_cast<int>(absl::StatusCode::kInternal));
   EXPECT_EQ(failed.failure().message(), "a fake bug");
   EXPECT_TRUE(CompileFor("sm_90", "b").done().has_record());
 }
