@@ -254,7 +254,7 @@ class Plan:
 
     def artifact(self, shared_object: bytes = b"", mutated: Sequence[int] = (), workspace: Sym | int = 0) -> Any:
         self.function.workspace = self._size(workspace)
-        artifact = artifact_pb2.Artifact(version=2)
+        artifact = artifact_pb2.Artifact(version=3)
         artifact.target.name = "x86-64-v2"
         artifact.target.host.torch_version = torch.__version__.partition("+")[0]
         artifact.target.host.aoti_abi = FACTS["aoti_abi"]

@@ -110,7 +110,8 @@ def _output(out: Any, info: Any) -> None:
     out.base = info.base_idx or 0
     out.is_tensor = issubclass(info.raw_type, torch.Tensor)
     out.requires_grad = info.requires_grad
-    out.has_tangent = info.requires_grad_for_backward
+    # Before torch 2.12, all that requires a gradient.
+    out.has_tangent = getattr(info, "requires_grad_for_backward", info.requires_grad)
     out.dynamic_dims.extend(sorted(info.dynamic_dims or ()))
     sequence = info.view_meta_sequence
     if sequence is None or any(view.has_symbolic_inputs for view in sequence.sequence):
