@@ -102,6 +102,12 @@ def _view_argument(arg: graph_pb2.Arg) -> Any:
     return getattr(arg, kind)
 
 
+def _mark_dynamic(runtime_wrappers: Any) -> Any:
+    """What tells Dynamo that dims of an output are dynamic. Before torch 2.13 it had another name."""
+    new = getattr(runtime_wrappers, "mark_dynamo_propagated_dynamic_indices", None)
+    return new or runtime_wrappers.maybe_mark_dynamic_helper
+
+
 class _Builder:
     def __init__(
         self,
@@ -112,8 +118,8 @@ class _Builder:
         fixed_sizes: bool,
     ) -> None:
         # Not before Dynamo is loaded, whose own imports would go in a circle.
+        from torch._functorch._aot_autograd import runtime_wrappers
         from torch._functorch._aot_autograd.functional_utils import gen_alias_from_base
-        from torch._functorch._aot_autograd.runtime_wrappers import mark_dynamo_propagated_dynamic_indices
 
         self.spec = spec
         self.eager = eager
@@ -135,7 +141,7 @@ class _Builder:
             "Alias": _Alias,
             "alias": gen_alias_from_base,
             "double_backward": _double_backward,
-            "mark_dynamic": mark_dynamo_propagated_dynamic_indices,
+            "mark_dynamic": _mark_dynamic(runtime_wrappers),
             "restride": _restride,
         }
 
