@@ -214,21 +214,13 @@ absl::Status Function::CheckInput(Frame& frame, uint32_t input) const {
   const Program::Value& want = program_.values[input];
   const TensorHandle t = frame.tensors[input];
   int64_t dim = 0, *sizes = nullptr, *strides = nullptr;
-  int32_t dtype = 0, device = 0, index = 0;
-  if ((api_->dtype(t, &dtype) | api_->dim(t, &dim) | api_->sizes(t, &sizes) | api_->strides(t, &strides) |
-       api_->device_type(t, &device)) != 0) {
+  int32_t dtype = 0;
+  if ((api_->dtype(t, &dtype) | api_->dim(t, &dim) | api_->sizes(t, &sizes) | api_->strides(t, &strides)) != 0) {
     return api_->Error(absl::StrCat("argument ", input));
   }
-  if (device != api_->device_code[want.device]) {
-    return absl::InvalidArgumentError(absl::StrCat("argument ", input, " has torch device type ", device,
-                                                   ", the plan wants ", v1::DeviceType_Name(want.device)));
-  }
-  if (want.device == v1::CUDA) {
-    if (api_->device_index(t, &index) != 0) return api_->Error(absl::StrCat("argument ", input));
-    if (index != device_index_) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("argument ", input, " is on cuda:", index, ", the code was loaded for cuda:", device_index_));
-    }
+  // What only external calls read may be elsewhere than torch's meta functions say, as seeds of attention are.
+  if (want.needs_data) {
+    if (absl::Status s = CheckDevice(frame, input); !s.ok()) return s;
   }
   if (dtype != api_->dtype_code[want.dtype]) {
     return absl::InvalidArgumentError(
@@ -250,6 +242,24 @@ absl::Status Function::CheckInput(Frame& frame, uint32_t input) const {
         absl::StrCat("argument ", input, " is written in place and has other strides than the plan's"));
   }
   frame.restride.push_back(input);
+  return absl::OkStatus();
+}
+
+absl::Status Function::CheckDevice(const Frame& frame, uint32_t input) const {
+  const v1::DeviceType want = program_.values[input].device;
+  const TensorHandle t = frame.tensors[input];
+  int32_t device = 0, index = 0;
+  if ((api_->device_type(t, &device) | api_->device_index(t, &index)) != 0) {
+    return api_->Error(absl::StrCat("argument ", input));
+  }
+  if (device != api_->device_code[want]) {
+    return absl::InvalidArgumentError(absl::StrCat("argument ", input, " has torch device type ", device,
+                                                   ", the plan wants ", v1::DeviceType_Name(want)));
+  }
+  if (want == v1::CUDA && index != device_index_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("argument ", input, " is on cuda:", index, ", the code was loaded for cuda:", device_index_));
+  }
   return absl::OkStatus();
 }
 

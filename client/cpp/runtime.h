@@ -77,9 +77,9 @@ class Function {
   std::unique_ptr<Frame> AcquireFrame();
   void ReleaseFrame(std::unique_ptr<Frame> frame);
 
-  // Reads shapes, evaluates all sizes. InvalidArgument names the argument whose device, dtype, rank or size is not the
-  // plan's, or a mutated one with other strides; FailedPrecondition: a symbol's range or a predicate does not hold.
-  // The arguments must stay alive until Run ends, but for those that the frame owns.
+  // Reads shapes, evaluates all sizes. InvalidArgument names the argument whose dtype, rank, size or (if kernels read
+  // it) device is not the plan's, or a mutated one with other strides; FailedPrecondition: a symbol's range or a
+  // predicate does not hold. The arguments must stay alive until Run ends, but for those that the frame owns.
   absl::Status Bind(Frame& frame) const;
 
   // Runs the steps. On success every output value has a tensor in the frame. OutOfRange: an index was out of range
@@ -93,6 +93,7 @@ class Function {
   absl::Status ReadSymbols(Frame& frame) const;
   absl::Status EvaluateSizes(Frame& frame) const;
   absl::Status CheckInput(Frame& frame, uint32_t input) const;
+  absl::Status CheckDevice(const Frame& frame, uint32_t input) const;
   bool IsLong(const Frame& frame) const;
 
   absl::Status RunSteps(Frame& frame, HostThread* host, bool left) const;

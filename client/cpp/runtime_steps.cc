@@ -245,8 +245,8 @@ absl::Status Function::CallExternal(Frame& frame, uint32_t index, HostThread* ho
   return status;
 }
 
-// A result as the plan expects it: torch's kernels sometimes give other strides or another dtype than their meta
-// functions promise.
+// A result as the plan expects it: torch's kernels sometimes give other strides, another dtype or device than their
+// meta functions promise.
 absl::Status Function::Adopt(Frame& frame, const ExternalCall& call, size_t result, TensorHandle handle) const {
   OwnedTensor tensor(api_, handle);
   const uint32_t value = call.results[result];
@@ -259,16 +259,18 @@ absl::Status Function::Adopt(Frame& frame, const ExternalCall& call, size_t resu
   const Program::Value& want = program_.values[value];
   const int64_t* want_sizes = frame.slots.data() + want.shape;
   int64_t dim = 0, *sizes = nullptr, *strides = nullptr;
-  int32_t dtype = 0;
+  int32_t dtype = 0, device = 0;
   if ((api_->dtype(handle, &dtype) | api_->dim(handle, &dim) | api_->sizes(handle, &sizes) |
-       api_->strides(handle, &strides)) != 0) {
+       api_->strides(handle, &strides) | api_->device_type(handle, &device)) != 0) {
     return api_->Error(where());
   }
   if (dim != want.rank || !std::equal(sizes, sizes + dim, want_sizes)) {
     return absl::InvalidArgumentError(absl::StrCat(where(), " has another shape than the plan's"));
   }
   const bool into = want.storage == v1::PlanValue::TENSOR;
-  if (!into && dtype == api_->dtype_code[want.dtype] &&
+  // Kernels want it where the plan says; to other external calls it is whatever it is.
+  const bool there = device == api_->device_code[want.device] || !want.needs_data;
+  if (!into && there && dtype == api_->dtype_code[want.dtype] &&
       SameStrides(want_sizes, strides, want_sizes + want.rank, want.rank)) {
     // Those of dims of one element too: autograd, and DDP after it, compare them.
     OwnedTensor exact(api_);

@@ -98,7 +98,7 @@ def test_a_dynamic_dim_is_one_compile() -> None:
         x = R(rows, 40)
         torch._dynamo.mark_dynamic(x, 0)
         torch.testing.assert_close(call(x), torch.softmax(x * 2, -1).sum(0))
-    assert kiln.counters().graphs == 1
+    assert kiln.counters()["compiles"] == 1
 
 
 def test_scalars_of_the_host() -> None:
@@ -194,7 +194,7 @@ def test_one_compile_for_two_devices() -> None:
             result = compiled(lambda x: torch.softmax(x, -1) @ x)(x)
         assert result.device == torch.device(device)
         torch.testing.assert_close(result, torch.softmax(x, -1) @ x)
-    assert kiln.counters().compiles <= 1
+    assert kiln.counters()["compiles"] <= 1
 
 
 def test_a_bad_index_is_a_device_side_assertion() -> None:
