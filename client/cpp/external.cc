@@ -90,6 +90,9 @@ std::string BoundExternal::WhyNotDispatcher() const {
     const bool number =
         arg.kind == Kind::kInt || arg.kind == Kind::kFloat || arg.kind == Kind::kBool || arg.kind == Kind::kSym;
     if (schema.type == Type::kTensor && number) return "a number stands for a tensor";
+    if (arg.kind == Kind::kUndefined && api_->new_undefined == nullptr) {
+      return "torch has no aoti_torch_new_uninitialized_tensor";
+    }
     if (arg.boxed && api_->new_ivalue == nullptr) return "torch has no torch_new_stable_ivalue";
     if (arg.kind == Kind::kList && (api_->new_list == nullptr || api_->list_push_back == nullptr)) {
       return "torch has no torch_new_list_reserve_size";
@@ -170,6 +173,12 @@ StableIValue BoundExternal::Encode(const CallArg& arg, const CallContext& contex
   switch (arg.kind) {
     case Kind::kNone:
       return 0;
+    case Kind::kUndefined: {
+      TensorHandle handle = nullptr;
+      api_->new_undefined(&handle);
+      value = reinterpret_cast<StableIValue>(handle);
+      break;
+    }
     case Kind::kTensor: {
       TensorHandle handle = nullptr;
       api_->new_handle(context.tensors[arg.index], &handle);

@@ -63,6 +63,7 @@ class CallBuilder {
   absl::StatusOr<CallArg> Argument(const SchemaArg& want, const v1::Arg& arg) {
     if (arg.kind_case() == v1::Arg::kNone) {
       // A generator of None is the default one; what the type is does not matter to a None.
+      if (!want.optional && !want.list && want.type == Type::kTensor) return CallArg{.kind = Kind::kUndefined};
       if (!want.optional && want.type != Type::kGenerator && want.type != Type::kOther) return Bad(want, "is None");
       return CallArg{};
     }

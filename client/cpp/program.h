@@ -28,6 +28,7 @@ bool SameStrides(const int64_t* sizes, const int64_t* a, const int64_t* b, uint3
 struct CallArg {
   enum class Kind : uint8_t {
     kNone,
+    kUndefined,  // None for a Tensor that is not optional: one without a value
     kTensor,  // index: value id
     kInt,
     kFloat,

@@ -53,6 +53,7 @@ class PyCall : public ForeignCall {
   PyObject* Argument(const ExternalCall& call, const CallArg& arg, const CallContext& context) const {
     switch (arg.kind) {
       case CallArg::Kind::kNone:
+      case CallArg::Kind::kUndefined:
         Py_RETURN_NONE;
       case CallArg::Kind::kTensor: {
         TensorHandle handle = nullptr;

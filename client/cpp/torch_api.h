@@ -61,6 +61,7 @@ using ParallelBody = void(int64_t begin, int64_t end, void* context);
   X(parallel_for, "torch_parallel_for", int32_t(int64_t, int64_t, int64_t, ParallelBody*, void*))         \
   X(num_threads, "torch_get_num_threads", int32_t(uint32_t*))                                             \
   X(call_dispatcher, "torch_call_dispatcher", int32_t(const char*, const char*, StableIValue*, uint64_t)) \
+  X(new_undefined, "aoti_torch_new_uninitialized_tensor", int32_t(TensorHandle*))                         \
   X(new_list, "torch_new_list_reserve_size", int32_t(size_t, StableList*))                                \
   X(list_push_back, "torch_list_push_back", int32_t(StableList, StableIValue))                            \
   X(list_size, "torch_list_size", int32_t(StableList, size_t*))                                           \

@@ -144,7 +144,8 @@ absl::StatusOr<std::vector<Arg>> ImportArgs(const v1::Node& node, const std::str
     if (!arg.ok()) return arg.status();
     args.push_back(*std::move(arg));
   }
-  status = CheckArgs(op.schema, args);
+  // A record's meaning is for tensors that are there.
+  status = CheckArgs(op.schema, args, /*undefined=*/op.def == nullptr);
   if (!status.ok()) return Invalid(path + ".args", std::string(status.message()));
   return args;
 }

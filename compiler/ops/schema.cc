@@ -258,15 +258,17 @@ bool Accepts(const Schema& ours, const Schema& theirs) {
   return true;
 }
 
-absl::Status CheckArgs(const Schema& schema, const std::vector<Arg>& args) {
+absl::Status CheckArgs(const Schema& schema, const std::vector<Arg>& args, bool undefined) {
   if (args.size() != schema.args.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat(schema.name, " takes ", schema.args.size(), " arguments, not ", args.size()));
   }
   for (size_t i = 0; i < args.size(); ++i) {
-    if (!FitsArg(schema.args[i], args[i])) {
+    const SchemaArg& want = schema.args[i];
+    if (undefined && args[i].is_none() && want.kind == ArgKind::kTensor && !want.list) continue;
+    if (!FitsArg(want, args[i])) {
       return absl::InvalidArgumentError(
-          absl::StrCat(schema.name, ": argument ", i, " (", schema.args[i].name, ") is of the wrong kind"));
+          absl::StrCat(schema.name, ": argument ", i, " (", want.name, ") is of the wrong kind"));
     }
   }
   return absl::OkStatus();

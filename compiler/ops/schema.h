@@ -60,8 +60,9 @@ absl::StatusOr<Schema> ParseSchema(std::string_view text);
 // there).
 bool Accepts(const Schema& ours, const Schema& theirs);
 
-// InvalidArgument that names the argument where `args` do not fit: too few or too many, or of the wrong kind.
-absl::Status CheckArgs(const Schema& schema, const std::vector<Arg>& args);
+// InvalidArgument that names the argument where `args` do not fit: too few or too many, or of the wrong kind. `undefined`:
+// a None may stand for a Tensor that is not optional, as torch's operators take it for a tensor without a value.
+absl::Status CheckArgs(const Schema& schema, const std::vector<Arg>& args, bool undefined = false);
 
 // The argument that a default stands for; Internal if the text is not one of the argument's kind. Sizes are interned in
 // `syms`.

@@ -61,6 +61,8 @@ TEST(CheckArgs, NamesTheArgumentThatDoesNotFit) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(), "f: argument 2 (keepdim) is of the wrong kind");
   EXPECT_EQ(CheckArgs(s, {tensor}).message(), "f takes 4 arguments, not 1");
+  EXPECT_FALSE(CheckArgs(s, {Arg{}, one, Arg{true}, Arg{}}).ok());
+  EXPECT_TRUE(CheckArgs(s, {Arg{}, one, Arg{true}, Arg{}}, /*undefined=*/true).ok());
 }
 
 TEST(DefaultArg, MakesTheArgument) {
