@@ -114,9 +114,8 @@ std::string BoundExternal::WhyNotDispatcher() const {
     }
   }
   for (const SchemaArg& result : schema.returns) {
-    const bool known = result.type == Type::kTensor || result.type == Type::kInt || result.type == Type::kFloat ||
-                       result.type == Type::kBool;
-    if (!known || result.optional || result.optional_item) return "a result's type is unknown";
+    // (torch 2.11 takes attention's results that are numbers for tensors.)
+    if (result.type != Type::kTensor || result.optional || result.optional_item) return "a result is no tensor";
     if (result.list && (api_->list_size == nullptr || api_->list_get == nullptr || api_->delete_list == nullptr)) {
       return "torch has no torch_list_size";
     }
