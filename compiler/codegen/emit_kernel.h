@@ -20,6 +20,10 @@ enum Parameter : unsigned { kBuffers, kSizes, kBegin, kEnd, kError };
 
 inline constexpr unsigned kGlobalSpace = 1;  // NVPTX's number
 
+// Rounds of a thread axis over `body`, with so many lanes, whose loads a thread should have in flight together: as many
+// as do not make long code.
+int64_t RoundsAtOnce(const loop::Block& body, int64_t lanes);
+
 // Writes one function. Errors stick: after the first one poison is emitted, and Run returns it.
 class KernelEmitter {
  public:
@@ -78,7 +82,7 @@ class KernelEmitter {
   llvm::Value* FirstOfThread(const loop::Axis& axis);
   bool LanesStayTogether(const loop::Axis& axis);
   void EmitThreadFor(const loop::For& loop);
-  Values EmitRounds(llvm::Value* end, int64_t step, Values carried,
+  Values EmitRounds(llvm::Value* end, int64_t step, int64_t at_once, Values carried,
                     llvm::function_ref<Values(llvm::Value* base, Values carried)> body);
   int64_t OwnElements(int64_t size) const;
   void LoadOwn(const loop::Let& let);

@@ -138,7 +138,8 @@ void KernelEmitter::EmitReduce(const loop::Reduce& reduce) {
   const int64_t step = reduce.axis.width, round = step * reduce.accumulators;
   const bool has_tail = !syms_.ProvablyDivisible(reduce.axis.extent, syms_.Const(round));
   llvm::Value* full = has_tail ? b_.CreateSub(extent, b_.CreateURem(extent, b_.getInt64(round))) : extent;
-  accumulators = EmitRounds(full, round, std::move(accumulators), [&](llvm::Value* i, Values carried) {
+  const int64_t at_once = threads ? RoundsAtOnce(reduce.body, reduce.axis.lanes * reduce.accumulators) : 1;
+  accumulators = EmitRounds(full, round, at_once, std::move(accumulators), [&](llvm::Value* i, Values carried) {
     Values next;
     for (unsigned u = 0; u < reduce.accumulators; ++u) {
       llvm::Value* at = threads ? b_.CreateAdd(i, first) : i;

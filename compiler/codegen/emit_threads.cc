@@ -42,6 +42,18 @@ llvm::Value* Shuffle(llvm::IRBuilderBase& b, llvm::Intrinsic::ID id, llvm::Value
 
 }  // namespace
 
+int64_t RoundsAtOnce(const loop::Block& body, int64_t lanes) {
+  constexpr int64_t kOperations = 128, kMost = 8;
+  constexpr int64_t kOfAFunction = 16;
+  int64_t operations = 1;
+  loop::Walk(body, [&](const loop::Stmt& stmt) {
+    const auto* let = std::get_if<loop::Let>(&stmt.node);
+    operations += let != nullptr && loop::IsFunction(let->op) ? kOfAFunction : 1;
+  });
+  const int64_t rounds = std::clamp<int64_t>(kOperations / (operations * lanes), 1, kMost);
+  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(rounds)));
+}
+
 // An array of the block's.
 llvm::Value* KernelEmitter::SharedArray(llvm::Type* element, uint64_t count) {
   constexpr unsigned kSharedSpace = 3;
@@ -88,9 +100,9 @@ void KernelEmitter::EmitThreadFor(const loop::For& loop) {
   llvm::Value* first = FirstOfThread(axis);
   const int64_t width = axis.width;
   const bool has_tail = !syms_.ProvablyDivisible(axis.extent, syms_.Const(width));
-  llvm::Value* full = has_tail ? b_.CreateAnd(extent, -width) : extent;
+  llvm::Value* full = has_tail ? b_.CreateSub(extent, b_.CreateURem(extent, b_.getInt64(width))) : extent;
   in_threads_ = true;
-  EmitRounds(full, width, {}, [&](llvm::Value* base, const Values&) {
+  EmitRounds(full, width, RoundsAtOnce(loop.body, axis.lanes), {}, [&](llvm::Value* base, const Values&) {
     llvm::Value* i = b_.CreateAdd(base, first);
     EmitIteration(axis, i, {axis.id, axis.lanes, i, nullptr, base, width}, loop.body);
     return Values();
@@ -107,14 +119,25 @@ void KernelEmitter::EmitThreadFor(const loop::For& loop) {
 }
 
 // As EmitLoop from 0 on; a few rounds become straight code: their loads are in flight together, and arrays of registers
-// have constant indices.
-Values KernelEmitter::EmitRounds(llvm::Value* end, int64_t step, Values carried,
+// have constant indices. Of many, so many `at_once`, in the same order.
+Values KernelEmitter::EmitRounds(llvm::Value* end, int64_t step, int64_t at_once, Values carried,
                                  llvm::function_ref<Values(llvm::Value* base, Values carried)> body) {
   const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(end);
-  if (!is_simt_ || constant == nullptr || constant->getSExtValue() > kMaxRounds * step)
-    return EmitLoop(b_, b_.getInt64(0), end, step, std::move(carried), body);
-  for (int64_t base = 0; base < constant->getSExtValue(); base += step) carried = body(b_.getInt64(base), carried);
-  return carried;
+  if (is_simt_ && constant != nullptr && constant->getSExtValue() <= kMaxRounds * step) {
+    for (int64_t base = 0; base < constant->getSExtValue(); base += step) carried = body(b_.getInt64(base), carried);
+    return carried;
+  }
+  llvm::Value* begin = b_.getInt64(0);
+  if (is_simt_ && at_once > 1) {
+    const int64_t stride = at_once * step;
+    llvm::Value* whole = b_.CreateSub(end, b_.CreateURem(end, b_.getInt64(stride)));
+    carried = EmitLoop(b_, begin, whole, stride, std::move(carried), [&](llvm::Value* base, Values values) {
+      for (int64_t k = 0; k < at_once; ++k) values = body(b_.CreateAdd(base, b_.getInt64(k * step)), values);
+      return values;
+    });
+    begin = whole;
+  }
+  return EmitLoop(b_, begin, end, step, std::move(carried), body);
 }
 
 // This thread's part of a register buffer: of every round over its axis, the lanes.

@@ -202,7 +202,9 @@ Stmt Builder::Close() {
 
 Axis Builder::NewAxis(AxisKind kind, Sym extent, uint32_t width, Sym grain, uint32_t lanes) {
   const uint32_t widest = kind == AxisKind::kThread ? kMaxThreads * lanes : kMaxVectorWidth;
-  Check(width >= 1 && width <= widest && (width & (width - 1)) == 0, "an axis is ", width, " lanes wide");
+  const bool whole_warps = kind == AxisKind::kThread && lanes != 0 && width % (lanes * kWarp) == 0;
+  Check(width >= 1 && width <= widest && ((width & (width - 1)) == 0 || whole_warps), "an axis is ", width,
+        " lanes wide");
   Check(kind == AxisKind::kVector || kind == AxisKind::kThread || width == 1, "only a vector axis has lanes");
   Check(frames_.size() <= kMaxNesting, "the nest is more than ", kMaxNesting, " deep");
   return {.id = kernel_.first_axis + kernel_.num_axes++,

@@ -111,7 +111,9 @@ struct Axis {
   AxisId id = 0;
   Sym extent = {};
   AxisKind kind = AxisKind::kSerial;
-  uint32_t width = 1;  // kVector: lanes, a power of two; kThread: threads of the block times lanes of a thread
+  // kVector: lanes, a power of two; kThread: threads of the block (a power of two, or without reductions over them whole
+  // warps) times lanes of a thread.
+  uint32_t width = 1;
   uint32_t lanes = 1;  // kThread: a power of two that divides width
   Sym grain = {};      // kParallel
 };

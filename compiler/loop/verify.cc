@@ -172,12 +172,14 @@ class Verifier {
   absl::Status CheckWidth(const Axis& axis) {
     const auto is_power = [](uint32_t n) { return n != 0 && (n & (n - 1)) == 0; };
     const bool vector = axis.kind == AxisKind::kVector, thread = axis.kind == AxisKind::kThread;
-    if (!is_power(axis.width) || (axis.width != 1 && !vector && !thread)) return Broken("width ", axis.width);
+    const uint32_t threads = thread && axis.lanes != 0 ? axis.width / axis.lanes : 0;
+    const bool whole_warps = threads != 0 && threads % kWarp == 0 && threads * axis.lanes == axis.width;
+    if (!is_power(axis.width) && !whole_warps) return Broken("width ", axis.width);
+    if (axis.width != 1 && !vector && !thread) return Broken("width ", axis.width);
     if (vector && axis.width > kMaxVectorWidth) return Broken("width ", axis.width);
     if (!is_power(axis.lanes) || (axis.lanes != 1 && !thread)) return Broken(axis.lanes, " lanes");
     if (axis.lanes > kMaxThreadLanes || axis.lanes > axis.width) return Broken(axis.lanes, " lanes");
     if (!vector && !thread) return absl::OkStatus();
-    const uint32_t threads = thread ? axis.width / axis.lanes : 0;
     if (threads > kMaxThreads) return Broken(threads, " threads");
     if (threads_.value_or(threads) != threads) return Broken("threads differ within the kernel");
     threads_ = threads;
@@ -245,6 +247,7 @@ class Verifier {
     if (reduce.accumulators < 1 || reduce.accumulators > kMaxAccumulators) {
       return Broken(reduce.accumulators, " accumulators");
     }
+    if ((reduce.axis.width & (reduce.axis.width - 1)) != 0) return Broken("width ", reduce.axis.width);
     KILN_RETURN_IF_ERROR(CheckTuple(reduce, reduce.init, "init"));
     KILN_RETURN_IF_ERROR(Open(reduce.axis));
     const size_t visible = visible_.size();

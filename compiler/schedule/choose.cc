@@ -10,6 +10,7 @@
 #include "compiler/codegen/cpu/machine.h"
 #include "compiler/codegen/cuda/machine.h"
 #include "compiler/lower/index.h"
+#include "compiler/lower/inline.h"
 
 namespace kiln {
 namespace {
@@ -34,14 +35,19 @@ constexpr int64_t kRowVectors = 4;
 constexpr int64_t kSunkRowVectors = 2;      // where sinks take registers too
 constexpr int64_t kRowRegisterBytes = 256;  // of a thread
 constexpr int64_t kMaxRounds = 8;           // over a row in registers
-// Of a block that goes down columns: rows on their way at a time, and at least so many in all.
+// Of a block that goes down columns: rows on their way at a time, operations that this may take (a function counts for
+// several), and rows that it goes over at least.
 constexpr int64_t kColumnThreads = 128;
-constexpr uint32_t kColumnAccumulators = 8;
-constexpr int64_t kColumnRows = 64;
-constexpr int64_t kMaxColumnChunks = 128;
+constexpr int64_t kColumnAccumulators = 8;
+constexpr int64_t kColumnOperations = 64;
+constexpr int64_t kFunctionOperations = 16;
+constexpr int64_t kColumnRows = 16;
 constexpr int64_t kTile = 64;
-// A few for each place that a device has for one.
+// A few for each place that a device has for one; and threads that keep its memory busy.
 constexpr int64_t kMaxBlocks = 1024;
+constexpr int64_t kBusyThreads = 1 << 16;
+// Points of a chunk whose rows are folded along outer dims.
+constexpr int64_t kSunkPoints = 1024;
 
 class Chooser {
  public:
@@ -70,6 +76,11 @@ class Chooser {
       if (part == &outer) s.num_outer = static_cast<int>(s.dims.size());
     }
     if (target_.on_gpu()) {
+      if (folds_columns && s.dims.size() > static_cast<size_t>(s.num_outer)) {
+        // One loop down all rows, for chunks of any length.
+        s.dims.resize(static_cast<size_t>(s.num_outer));
+        s.dims.push_back(reduced);
+      }
       Threads(s, order, reduced.empty());
       if (folds_columns || (!s.columns && Splits(reduced))) s.sink = Schedule::Sink::kInside;
       return s;
@@ -135,10 +146,10 @@ class Chooser {
   // thread.
   void Threads(Schedule& s, const std::vector<int>& order, bool pointwise) {
     s.scratch_bytes = target_.shared_bytes;
-    s.max_chunks = s.columns ? kMaxColumnChunks : Any(group_.sunk) ? kMaxBlocks / 2 : kMaxBlocks;
+    s.max_chunks = kMaxBlocks;
     if (s.columns && !group_.ordered) {
       s.chunk_points = kColumnRows;
-      s.accumulators = kColumnAccumulators;
+      s.accumulators = ColumnAccumulators();
     }
     const std::vector<int> along = s.dims.empty() ? std::vector<int>()
                                    : s.columns    ? s.dims[s.num_outer - 1]
@@ -158,11 +169,12 @@ class Chooser {
       s.num_outer = 1;
     } else if (const std::optional<int64_t> length = syms_.AsConst(run)) {
       const int64_t vectors = (*length + s.lanes - 1) / s.lanes;
-      threads = s.columns ? kColumnThreads
+      threads = s.columns ? ColumnThreads(vectors)
                           : std::clamp<int64_t>(vectors / (Any(group_.sunk) ? kSunkRowVectors : kRowVectors), 32,
                                                 loop::kMaxThreads);
     }
-    threads = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(threads)));
+    if (!s.columns) threads = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(threads)));
+    LimitChunks(s, run, threads);
     s.width = static_cast<uint32_t>(threads) * s.lanes;
     if (const std::optional<int64_t> length = syms_.AsConst(run); !pointwise && !s.columns && length) {
       const int64_t rounds = (*length + s.width - 1) / s.width;
@@ -170,6 +182,35 @@ class Chooser {
       if (s.registers) s.scratch_bytes = threads * kRowRegisterBytes;
     }
     if (VectorIsOuter(s) && s.tiled < 0) s.block = s.width;
+  }
+
+  // As many chunks as keep a device busy with blocks of so many threads.
+  void LimitChunks(Schedule& s, Sym run, int64_t threads) {
+    if (Any(group_.sunk)) {
+      s.chunk_points = kSunkPoints;
+      s.max_chunks = std::clamp(kBusyThreads / threads, kMaxBlocks / 2, kMaxBlocks);
+    } else if (s.columns) {
+      const int64_t beside = (syms_.AsConst(run).value_or(1) + threads * s.lanes - 1) / (threads * s.lanes);
+      s.max_chunks = std::clamp<int64_t>(kMaxBlocks / std::max<int64_t>(beside, 1), 1, kMaxBlocks / 2);
+    }
+  }
+
+  // Whole warps, of which the last block has as many as the others where that can be.
+  static int64_t ColumnThreads(int64_t vectors) {
+    for (int64_t threads = kColumnThreads; threads >= kColumnThreads / 2; threads -= loop::kWarp) {
+      if (vectors % threads == 0) return threads;
+    }
+    return kColumnThreads;
+  }
+
+  uint32_t ColumnAccumulators() const {
+    auto operations = static_cast<int64_t>(group_.nodes.size());
+    for (const GroupNode& at : group_.nodes) {
+      const auto functions = MathFunctions(graph_, graph_.nodes()[at.node]);
+      operations += kFunctionOperations * static_cast<int64_t>(functions.size());
+    }
+    const int64_t rows = std::clamp<int64_t>(kColumnOperations / operations, 1, kColumnAccumulators);
+    return static_cast<uint32_t>(std::bit_floor(static_cast<uint64_t>(rows)));
   }
 
   bool VectorIsOuter(const Schedule& s) const { return !Any(group_.reduced) || s.columns; }
