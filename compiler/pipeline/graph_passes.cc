@@ -12,6 +12,7 @@
 #include "compiler/passes/decompose.h"
 #include "compiler/passes/fold_copies.h"
 #include "compiler/passes/move_scalars.h"
+#include "compiler/passes/pad_matmul.h"
 #include "compiler/passes/share_equal.h"
 #include "compiler/passes/simplify_views.h"
 #include "compiler/pipeline/graph_check.h"
@@ -35,6 +36,7 @@ constexpr Pass<GraphPtr> kRequestPasses[] = {
 
 constexpr Pass<GraphPtr> kPasses[] = {
     {"move_scalars", Ignoring<MoveScalars>},
+    {"pad_matmul", Ignoring<PadMatmuls>},
     {"decompose", Ignoring<Decompose>},
     {"simplify_views", Ignoring<SimplifyViews>},
     {"fold_copies", Ignoring<FoldCopies>},
