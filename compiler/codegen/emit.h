@@ -43,7 +43,7 @@ struct EmitTarget {
 // Storage contract of the function: buffers are apart, but a written buffer may be the whole storage of a kRead one (an
 // update in place, as many elements of the same size). Accesses then happen in the order of the kernel's text, which
 // the memory plan must have found right. Loads that name fewer axes than the stores read a smaller tensor, and are
-// taken to be independent of them.
+// taken to be independent of them. On a GPU kRead buffers share no memory with written ones.
 //
 // With `origins`, the debug location of what a statement becomes is line Stmt::origin + 1; code is the same without.
 absl::StatusOr<llvm::Function*> EmitKernel(const loop::Kernel& kernel, std::string_view symbol,

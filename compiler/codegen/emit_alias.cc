@@ -42,13 +42,14 @@ void Collect(const SymContext& syms, const loop::Block& block, std::vector<Ranks
 
 }  // namespace
 
-AliasInfo::AliasInfo(const loop::Kernel& kernel, llvm::LLVMContext& context)
-    : no_alias_(kernel.buffers.size()), scope_(kernel.buffers.size()) {
+AliasInfo::AliasInfo(const loop::Kernel& kernel, bool simt, llvm::LLVMContext& context)
+    : invariant_(kernel.buffers.size()), no_alias_(kernel.buffers.size()), scope_(kernel.buffers.size()) {
   std::vector<Ranks> ranks(kernel.buffers.size());
   Collect(*kernel.syms, kernel.body, ranks);
   std::vector<loop::BufferId> read, written;
   for (loop::BufferId id = 0; id < kernel.buffers.size(); ++id) {
     if (kernel.buffers[id].space != loop::Space::kGlobal) continue;
+    if (simt && kernel.buffers[id].access == loop::Access::kRead) invariant_[id] = llvm::MDNode::get(context, {});
     (kernel.buffers[id].access == loop::Access::kRead ? read : written).push_back(id);
   }
   if (read.size() * written.size() > kMaxPairs) return;
@@ -70,6 +71,7 @@ AliasInfo::AliasInfo(const loop::Kernel& kernel, llvm::LLVMContext& context)
 }
 
 void AliasInfo::TagLoad(loop::BufferId buffer, llvm::Instruction* load) const {
+  if (invariant_[buffer] != nullptr) load->setMetadata(llvm::LLVMContext::MD_invariant_load, invariant_[buffer]);
   if (no_alias_[buffer] != nullptr) load->setMetadata(llvm::LLVMContext::MD_noalias, no_alias_[buffer]);
 }
 

@@ -79,7 +79,7 @@ KernelEmitter::KernelEmitter(const loop::Kernel& kernel, const EmitTarget& targe
       index_(
           syms_, b_, [this](uint32_t index) { return SizeParameter(index); },
           [this](loop::ValueId id) -> const LoopValue& { return ValueOf(id); }, target.simt),
-      alias_(kernel, function->getContext()),
+      alias_(kernel, target.simt, function->getContext()),
       short_nans_(FindShortNans(kernel, target)),
       values_(kernel.num_values),
       buffers_(kernel.buffers.size()),

@@ -121,7 +121,8 @@ class FunctionBuilder {
 
   absl::Status AddLaunches(const Fusion& fusion, size_t s, HostMemory& memory) {
     const FusedStep& step = fusion.order[s];
-    absl::StatusOr<LoweredStep> lowered = Lower(fusion, step, memory.During(s));
+    // A GPU's kernels load ahead of their stores, so that none may write over what it reads (codegen/emit.h).
+    absl::StatusOr<LoweredStep> lowered = Lower(fusion, step, options_.target.on_gpu() ? nullptr : memory.During(s));
     if (!lowered.ok()) return lowered.status();
     memory.Note(lowered->reuse);
     for (const Reuse& pair : lowered->reuse) plan_of_[pair.result] = plan_of_[pair.dying];

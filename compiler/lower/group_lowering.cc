@@ -29,7 +29,9 @@ GroupLowering::GroupLowering(const Graph& graph, const Aliases& aliases, const G
 
 absl::StatusOr<LoweredKernel> GroupLowering::Lower() {
   LoweredKernel lowered;
-  if (stage_ == Stage::kFinish) {
+  if (stage_ == Stage::kFinish && schedule_.on_gpu() && !schedule_.dims.empty()) {
+    lowered.extent = FinishInGroups();
+  } else if (stage_ == Stage::kFinish) {
     lowered.extent = OpenOuter();
     AddPartials(loop::Access::kRead);
     FinishSinks();

@@ -144,6 +144,8 @@ class GroupLowering {
   void StorePartials(std::span<const Fold> sinks, std::span<const loop::ValueId> totals);
   void FinishSinks();
   Values FoldPartials();
+  Values LoadPartials(std::span<const Fold> folds, Sym chunk, loop::ValueId mask);
+  Sym FinishInGroups();
 
   const Graph& graph_;
   SymContext& syms_;
@@ -156,6 +158,7 @@ class GroupLowering {
   std::unique_ptr<loop::Builder> b_;
   std::unique_ptr<Evaluator> e_;
   Sym vector_axis_;                      // of columns: within the block
+  std::vector<loop::BufferId> grouped_;  // shared: what groups of chunks come to, of each point of the block
   Index at_;                             // index of each dim of the space at the current point
   absl::flat_hash_map<Var, Sym> named_;  // axes that stand for expressions while the kernel is written
   int open_ = 0;

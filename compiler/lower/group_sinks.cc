@@ -197,27 +197,85 @@ GroupLowering::Values GroupLowering::FoldPartials() {
     folds.push_back(fold);
     init.insert(init.end(), fold.init.begin(), fold.init.end());
   }
-  const auto load = [&](Sym chunk) {
-    const Sym at = PartialPosition(chunk);
-    Values tuple;
-    for (const Fold& fold : folds) {
-      const loop::Builder::OriginScope origin(*b_, fold.node);
-      for (const loop::BufferId buffer : fold.partials) tuple.push_back(b_->Load(buffer, at));
-    }
-    return tuple;
-  };
   if (probing()) {
     Values tuple;
     for (const Fold& fold : folds) tuple.insert(tuple.end(), probed_[fold.node].begin(), probed_[fold.node].end());
     return tuple;
   }
-  if (stage_ == Stage::kMain) return load(syms_.Const(0));
+  if (stage_ == Stage::kMain) return LoadPartials(folds, syms_.Const(0), loop::kNone);
+  if (!grouped_.empty()) {
+    const Sym group = b_->BeginReduce(AxisKind::kSerial, syms_.Const(kFinishGroups), 1, 1, init);
+    const Sym at = syms_.Add(syms_.Mul(group, syms_.Const(loop::kWarp)), vector_axis_);
+    Values yields;
+    for (const loop::BufferId buffer : grouped_) yields.push_back(b_->Load(buffer, at));
+    return b_->EndReduce(yields, CombineAll(folds));
+  }
   const bool threads = schedule_.on_gpu() && schedule_.dims.empty();
   const Sym chunk =
       b_->BeginReduce(threads ? AxisKind::kThread : AxisKind::kSerial, chunks_, threads ? schedule_.width : 1,
                       schedule_.on_gpu() ? schedule_.accumulators : 1, init);
-  const Values yields = load(chunk);
+  const Values yields = LoadPartials(folds, chunk, loop::kNone);
   return b_->EndReduce(yields, CombineAll(folds));
+}
+
+// The tuple of a chunk at the current point; where `mask` says no, the folds' initial values.
+GroupLowering::Values GroupLowering::LoadPartials(std::span<const Fold> folds, Sym chunk, loop::ValueId mask) {
+  const Sym at = PartialPosition(chunk);
+  Values tuple;
+  for (const Fold& fold : folds) {
+    const loop::Builder::OriginScope origin(*b_, fold.node);
+    for (size_t k = 0; k < fold.partials.size(); ++k) {
+      const loop::ValueId other = mask == loop::kNone ? loop::kNone : fold.init[k];
+      tuple.push_back(b_->Load(fold.partials[k], at, mask, other));
+    }
+  }
+  return tuple;
+}
+
+// Of a GPU, the whole kernel: a block has a warp's worth of neighbouring points. Its warps share the chunks of these,
+// what each warp comes to meets in shared memory, and one warp folds that. Returns the parallel extent.
+Sym GroupLowering::FinishInGroups() {
+  const size_t last = NumOuter() - 1;
+  Sym count = syms_.Const(1);
+  std::vector<Sym> extents;
+  for (size_t i = 0; i < last; ++i) {
+    extents.push_back(Extent(schedule_.dims[i]));
+    count = syms_.Mul(count, extents.back());
+  }
+  const Sym inner = Extent(schedule_.dims[last]), warp = syms_.Const(loop::kWarp), groups = syms_.Const(kFinishGroups);
+  const Sym blocks = syms_.CeilDiv(inner, warp), extent = syms_.Mul(count, blocks);
+  const Sym p = Open(AxisKind::kParallel, extent, 1);
+  AddPartials(loop::Access::kRead);
+  const Index outer = Unravel(syms_, syms_.FloorDiv(p, blocks), extents);
+  for (size_t i = 0; i < last; ++i) SetIndex(schedule_.dims[i], outer[i]);
+  const Sym base = syms_.Mul(syms_.Mod(p, blocks), warp);
+  const Sym points = syms_.ProvablyDivisible(inner, warp) ? warp : syms_.Min(warp, syms_.Sub(inner, base));
+
+  Values init;
+  std::vector<Fold> folds;
+  for (const auto& [fold, phase] : sinks_) {
+    folds.push_back(fold);
+    init.insert(init.end(), fold.init.begin(), fold.init.end());
+  }
+  for (const loop::ValueId value : init) {
+    grouped_.push_back(AddScratch(b_->TypeOf(value), kFinishGroups * loop::kWarp));
+  }
+  const Sym thread = Open(AxisKind::kVector, syms_.Mul(groups, warp), schedule_.width);
+  // A thread beyond the last point does its neighbour's work again.
+  const Sym point = syms_.Min(syms_.Mod(thread, warp), syms_.Sub(points, syms_.Const(1)));
+  SetIndex(schedule_.dims[last], syms_.Add(base, point));
+  const Sym round = b_->BeginReduce(AxisKind::kSerial, syms_.CeilDiv(chunks_, groups), 1, schedule_.accumulators, init);
+  const Sym chunk = syms_.Add(syms_.Mul(round, groups), syms_.FloorDiv(thread, warp));
+  loop::ValueId there = loop::kNone;
+  if (!syms_.ProvablyDivisible(chunks_, groups)) there = b_->Apply(loop::Op::kLt, b_->Index(chunk), b_->Index(chunks_));
+  const Values sums = b_->EndReduce(LoadPartials(folds, chunk, there), CombineAll(folds));
+  for (size_t k = 0; k < grouped_.size(); ++k) b_->Store(grouped_[k], thread, sums[k]);
+  CloseLoops(1);
+  b_->Barrier();
+  vector_axis_ = Open(AxisKind::kVector, points, schedule_.width);
+  SetIndex(schedule_.dims[last], syms_.Add(base, vector_axis_));
+  FinishSinks();
+  return extent;
 }
 
 }  // namespace kiln

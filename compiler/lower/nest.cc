@@ -27,7 +27,7 @@ Group WithSinks(Group group) {
 // Over the dims that are not sunk, which are few or already spread over threads.
 Schedule FinishSchedule(const Group& group, const Schedule& main) {
   constexpr int64_t kBlock = 64;
-  constexpr uint32_t kFinishThreads = 256, kFinishAccumulators = 16;  // GPU
+  constexpr uint32_t kFinishThreads = 256, kFinishAccumulators = 8;  // GPU
   Schedule finish = main;
   finish.sink = Schedule::Sink::kNone;
   finish.columns = false;
@@ -38,9 +38,10 @@ Schedule FinishSchedule(const Group& group, const Schedule& main) {
   finish.num_outer = static_cast<int>(finish.dims.size());
   finish.block = kBlock;
   if (main.on_gpu()) {
-    // A warp for as many points as it has threads, or a block for a single one.
+    // A block for a single point, or for as many as a warp has threads: see FinishInGroups.
     finish.lanes = 1;
-    finish.block = finish.width = finish.dims.empty() ? kFinishThreads : loop::kWarp;
+    finish.block = loop::kWarp;
+    finish.width = finish.dims.empty() ? kFinishThreads : kFinishGroups * loop::kWarp;
     finish.accumulators = kFinishAccumulators;
     finish.registers = false;
   }

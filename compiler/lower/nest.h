@@ -55,6 +55,9 @@ struct Schedule {
   std::string ToString() const;
 };
 
+// Warps of a GPU's block that share the chunks of the points which it finishes.
+inline constexpr int64_t kFinishGroups = 16;
+
 // What a global buffer of a kernel is: a root's memory (Aliases::root), or a partial result of the group.
 struct KernelBuffer {
   ValueId root = kNoValue;

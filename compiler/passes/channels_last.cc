@@ -18,16 +18,19 @@ namespace {
 
 using Replacement = std::optional<std::vector<ValueId>>;
 
-bool IsHostImage(const TensorType* type) {
-  return type != nullptr && type->rank() == 4 && type->device == DeviceType::kCpu;
+bool IsImage(const TensorType* type) { return type != nullptr && type->rank() == 4; }
+
+// On the CPU torch converts f64 back by itself (ATen/native/ConvUtils.h, thnn_conv_use_channels_last); on a GPU it is
+// the tensor cores that want it, which 16-bit elements go through.
+bool IsFasterChannelsLast(const TensorType& type) {
+  return IsLowPrecisionFloat(type.dtype) || (type.dtype == DType::kFloat32 && type.device == DeviceType::kCpu);
 }
 
-// torch converts f64 back by itself (ATen/native/ConvUtils.h, thnn_conv_use_channels_last).
 bool Gains(const Call& call, const Traits& traits) {
   if (!traits.prefers_channels_last) return false;
   for (size_t i = 0; i < traits.follows_layout; ++i) {
     const TensorType* type = call.is_tensor(i) ? call.graph().type(call.value(i)) : nullptr;
-    if (!IsHostImage(type) || (type->dtype != DType::kFloat32 && !IsLowPrecisionFloat(type->dtype))) return false;
+    if (!IsImage(type) || !IsFasterChannelsLast(*type)) return false;
   }
   return true;
 }
@@ -71,7 +74,7 @@ class Chooser {
     }
     std::vector<ValueId> results = Again(builder, node, std::move(args));
     for (uint32_t r = 0; r < node.num_results; ++r) {
-      if (results[r] == kNoValue || !IsHostImage(builder.graph().type(results[r]))) continue;
+      if (results[r] == kNoValue || !IsImage(builder.graph().type(results[r]))) continue;
       if (!Relay(builder, results[r]) || !escapes_[old.first_result + r]) continue;
       const ValueId relaid = results[r];
       results[r] = AsClientSays(builder, relaid);
@@ -87,7 +90,7 @@ class Chooser {
     for (uint32_t r = 0; r < node.num_results; ++r) {
       const ValueId result = node.first_result + r;
       const TensorType* type = builder.graph().type(result);
-      if (!IsHostImage(type) || escapes_[old.first_result + r]) continue;
+      if (!IsImage(type) || escapes_[old.first_result + r]) continue;
       bool like = false;
       ForEachValue(node.args,
                    [&](ValueId v) { like = like || (IsRelaid(v) && builder.graph().type(v)->sizes == type->sizes); });
@@ -118,7 +121,7 @@ class Chooser {
 
   ValueId ChannelsLast(GraphBuilder& builder, ValueId v) {
     const TensorType type = *builder.graph().type(v);
-    if (IsRelaid(v) || !IsHostImage(&type)) return v;
+    if (IsRelaid(v) || !IsImage(&type)) return v;
     std::vector<Sym> strides = ChannelsLastStrides(builder.syms(), type.sizes);
     // By the strides of one channel the framework tells the layouts apart, though they say nothing.
     const bool one = builder.syms().IsConst(type.sizes[1], 1);

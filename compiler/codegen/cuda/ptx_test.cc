@@ -62,13 +62,13 @@ std::string Double(const std::string& type, int lanes) {
 
 TEST(Ptx, AlignedBuffersAreAccessedBy128Bits) {
   const auto& [any, aligned] = Entries(Ptx(Double("bf16", 8)));
-  EXPECT_EQ(Count(aligned, "ld.global.v4"), 1);
+  EXPECT_EQ(Count(aligned, "ld.global.nc.v4"), 1);
   EXPECT_EQ(Count(aligned, "st.global.v4"), 1);
   EXPECT_EQ(Count(aligned, "cvt.rn.bf16x2.f32"), 4);
-  EXPECT_EQ(Count(any, "ld.global.u16"), 8);
+  EXPECT_EQ(Count(any, "ld.global.nc.u16"), 8);
   EXPECT_EQ(Count(any, ".v4"), 0);
   EXPECT_EQ(Count(aligned, ".reqntid 128, 1, 1"), 1);
-  EXPECT_EQ(Count(Entries(Ptx(Double("f32", 4))).second, "ld.global.v4.f32"), 1);
+  EXPECT_EQ(Count(Entries(Ptx(Double("f32", 4))).second, "ld.global.nc.v4.f32"), 1);
 }
 
 // A row that begins at odd elements has no aligned vectors.
@@ -150,7 +150,7 @@ TEST(Ptx, RowsStayInRegisters) {
     }
   }
 })");
-  EXPECT_EQ(Count(Entries(ptx).second, "ld.global.v4.f32"), 4);
+  EXPECT_EQ(Count(Entries(ptx).second, "ld.global.nc.v4.f32"), 4);
   EXPECT_EQ(Count(Entries(ptx).second, "st.global.v4.f32"), 4);
   EXPECT_EQ(Count(ptx, ".local"), 0);
 }
@@ -188,7 +188,7 @@ TEST(Ptx, MasksOfWholeVectorsAreBranches) {
 })"))
                               .second;
   EXPECT_EQ(Count(ptx, "ld.global"), 1) << ptx;
-  EXPECT_EQ(Count(ptx, "ld.global.v4"), 1);
+  EXPECT_EQ(Count(ptx, "ld.global.nc.v4"), 1);
   EXPECT_EQ(Count(ptx, "setp."), 1);
 }
 
