@@ -3,6 +3,7 @@
     python -m tests.opinfo                  what is missing in results.jsonl, or was made by another build
     python -m tests.opinfo --ops softmax,nn.functional.batch_norm --dtypes f32,bf16
     python -m tests.opinfo --all            every row again
+    KILN_OPINFO_DEVICE=cuda python -m tests.opinfo      on a GPU, in results.cuda.jsonl
 
 A row whose digest (graphs, generated code, harness) is unchanged is kept, not judged again.
 """

@@ -18,6 +18,8 @@ from torch import Tensor
 from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from tests.opinfo.samples import DEVICE
+
 Results = list[Tensor]
 Layouts = set[tuple[torch.Size, tuple[int, ...]]]  # sizes and strides
 
@@ -73,13 +75,13 @@ class Compiler:
     def close(self) -> None:
         kiln.session.compile_graph = self._compile
 
-    def _remember(self, request: Any, options: Options, lookup: str) -> Any:
+    def _remember(self, request: Any, options: Options, lookup: str, gpu: int) -> Any:
         graph = request.graph
         self._graphs.append(graph.SerializeToString(deterministic=True))
         self._ops |= {op.name for op in graph.ops}
         if not self._ops & self._listed:
             raise NotCounted
-        compiled = self._compile(request, options, lookup)
+        compiled = self._compile(request, options, lookup, gpu)
         if (digest := self._digest()) in self._known:
             raise Unchanged(digest)
         return compiled
@@ -90,7 +92,8 @@ class Compiler:
         """`call` of the compiled f, and what was served for it. Unchanged where its digest is among `known`."""
         self._graphs, self._ops, self._known = [], set(), known
         kiln.reset()
-        unit = _Watched(self._options, EntryState((), tuple(a.requires_grad for a in args), global_state()))
+        gpu = torch.cuda.current_device() if DEVICE == "cuda" else -1
+        unit = _Watched(self._options, EntryState((), tuple(a.requires_grad for a in args), global_state(), gpu))
         unit.layouts = set()
         with tracing(TracingContext(FakeTensorMode())):
             compiled = aot_function(

@@ -80,7 +80,7 @@ class Batch:
 def _copy(t: Tensor, exact: bool) -> Tensor:
     """With the same strides, in a storage with the same elements: some operators read between a view's own."""
     with torch.no_grad():
-        storage = torch.empty(0, dtype=t.dtype).set_(t.detach().untyped_storage()).clone()
+        storage = torch.empty(0, dtype=t.dtype, device=t.device).set_(t.detach().untyped_storage()).clone()
         if exact and t.is_floating_point():
             storage = storage.double()
         out = storage.as_strided(t.shape, t.stride(), t.storage_offset())

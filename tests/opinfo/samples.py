@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import random
 import zlib
 from collections.abc import Callable, Iterable
@@ -16,6 +17,9 @@ import torch
 from torch import Tensor
 from torch.testing._internal.opinfo.core import BinaryUfuncInfo, SampleInput, UnaryUfuncInfo
 from torch.utils import _pytree as pytree
+
+# "cpu" or "cuda": of a whole run, its worker processes included.
+DEVICE = os.environ.get("KILN_OPINFO_DEVICE", "cpu")
 
 MOST = 12  # and one more of special values
 _LOOKED_AT = 80
@@ -60,17 +64,17 @@ def seed(op: Any, dtype: str) -> int:
 
 
 def differentiable(op: Any, dtype: str) -> bool:
-    return op.supports_autograd and DTYPES[dtype] in op.supported_backward_dtypes("cpu")
+    return op.supports_autograd and DTYPES[dtype] in op.supported_backward_dtypes(DEVICE)
 
 
 def supported(op: Any, dtype: str) -> bool:
-    return DTYPES[dtype] in op.supported_dtypes("cpu")
+    return DTYPES[dtype] in op.supported_dtypes(DEVICE)
 
 
 def samples_of(op: Any, dtype: str) -> list[Sample]:
     torch.manual_seed(seed(op, dtype))
     random.seed(seed(op, dtype))
-    generated = op.sample_inputs("cpu", DTYPES[dtype], requires_grad=differentiable(op, dtype))
+    generated = op.sample_inputs(DEVICE, DTYPES[dtype], requires_grad=differentiable(op, dtype))
     looked_at = [s for s in itertools.islice(generated, _LOOKED_AT) if _is_small(s)]
     return [_flat(op, s) for s in [*_chosen(looked_at), *_special(op, dtype)]]
 
@@ -81,11 +85,11 @@ def _special(op: Any, dtype: str) -> list[Any]:
         return []
     values = _special_values(DTYPES[dtype])
     pairs = list(itertools.product(values, values))
-    columns = [torch.tensor(column, dtype=DTYPES[dtype]) for column in zip(*pairs, strict=True)]
+    columns = [torch.tensor(column, dtype=DTYPES[dtype], device=DEVICE) for column in zip(*pairs, strict=True)]
     for column in columns:
         column.requires_grad_(differentiable(op, dtype))
     if isinstance(op, UnaryUfuncInfo):
-        return [SampleInput(columns[1], kwargs=op.sample_kwargs("cpu", DTYPES[dtype], columns[1])[0])]
+        return [SampleInput(columns[1], kwargs=op.sample_kwargs(DEVICE, DTYPES[dtype], columns[1])[0])]
     return [SampleInput(columns[0], args=(columns[1],))]
 
 

@@ -13,8 +13,9 @@ from typing import Any
 from kiln.testing import Daemon
 
 from tests.opinfo.rows import CRASHED
+from tests.opinfo.samples import DEVICE
 
-RESULTS = Path(__file__).with_name("results.jsonl")
+RESULTS = Path(__file__).with_name("results.jsonl" if DEVICE == "cpu" else f"results.{DEVICE}.jsonl")
 ROOT = Path(__file__).resolve().parents[2]
 _SECONDS = 180  # for one row
 
