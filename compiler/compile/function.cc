@@ -48,7 +48,7 @@ class FunctionBuilder {
     absl::StatusOr<Fusion> fusion = Fuse(graph_, aliases_, {.inputs_die = options_.inputs_die});
     if (!fusion.ok()) return fusion.status();
     run_.End("fuse");
-    HostMemory memory(graph_, aliases_, *fusion);
+    HostMemory memory(graph_, aliases_, *fusion, /*recycles=*/!options_.target.on_gpu());
     for (size_t s = 0; s < fusion->order.size(); ++s) {
       const FusedStep& step = fusion->order[s];
       const bool group = step.kind == FusedStep::Kind::kGroup;
@@ -121,8 +121,7 @@ class FunctionBuilder {
 
   absl::Status AddLaunches(const Fusion& fusion, size_t s, HostMemory& memory) {
     const FusedStep& step = fusion.order[s];
-    // A GPU's kernels load ahead of their stores, so that none may write over what it reads (codegen/emit.h).
-    absl::StatusOr<LoweredStep> lowered = Lower(fusion, step, options_.target.on_gpu() ? nullptr : memory.During(s));
+    absl::StatusOr<LoweredStep> lowered = Lower(fusion, step, memory.During(s));
     if (!lowered.ok()) return lowered.status();
     memory.Note(lowered->reuse);
     for (const Reuse& pair : lowered->reuse) plan_of_[pair.result] = plan_of_[pair.dying];
@@ -225,6 +224,7 @@ class FunctionBuilder {
     std::vector<uint32_t> from;
     for (const GraphUpdate& update : graph_.updates()) from.push_back(NotUpdated(update.value, updated));
     for (size_t i = 0; i < graph_.updates().size(); ++i) {
+      if (from[i] == graph_.updates()[i].input) continue;  // its kernel has written it where it stands
       v1::Step::Copy* copy = function_.add_steps()->mutable_copy();
       copy->set_to(graph_.updates()[i].input);
       copy->set_from(from[i]);

@@ -25,13 +25,14 @@ v1::Function Build(const std::string& text) {
   return function.ok() ? *std::move(function) : v1::Function();
 }
 
-// 'a'llocate, 'l'aunch, 'x' external call; views and releases are left out.
+// 'a'llocate, 'l'aunch, 'x' external call, 'c'opy; views and releases are left out.
 std::string Kinds(const v1::Function& function) {
   std::string kinds;
   for (const v1::Step& step : function.steps()) {
     if (step.has_launch()) kinds += 'l';
     if (step.has_external()) kinds += 'x';
     if (step.kind_case() == v1::Step::kAllocate) kinds += 'a';
+    if (step.has_copy()) kinds += 'c';
   }
   return kinds;
 }
@@ -65,6 +66,21 @@ TEST(Function, AResultTakesTheMemoryOfAFreshOneOfTheHosts) {
   const v1::Function unknown = Build(
       "%0 = input f32[64, 64]\n%1 = test.mystery.default(%0) : f32[64, 64]\n%2 = relu(%1) : f32[64, 64]\nreturn %2");
   EXPECT_EQ(Kinds(unknown), "xal");
+}
+
+TEST(Function, AnInputIsUpdatedWhereItStands) {
+  const std::string step = "%0 = input f32[64, 64]\n%1 = input f32[64, 64]\n%2 = add(%0, %1, 1) : f32[64, 64]\n";
+  const v1::Function alone = Build(step + "update 0 %2\nreturn");
+  EXPECT_EQ(Kinds(alone), "l");
+  EXPECT_EQ(alone.steps(0).launch().buffers_size(), 2);
+  // Where the new value is the caller's too, where the old one is read by others, and where another position is read.
+  EXPECT_EQ(Kinds(Build(step + "update 0 %2\nreturn %2")), "alc");
+  EXPECT_EQ(Kinds(Build(step + "%3 = aten.mm.default(%0, %2) : f32[64, 64]\nupdate 0 %2\nreturn %3")), "alxc");
+  EXPECT_EQ(Kinds(Build("%0 = input f32[64, 64]\n%1 = flip(%0, [0]) : f32[64, 64]\nupdate 0 %1\nreturn")), "alc");
+  // Two inputs change places: both are read before either is written.
+  EXPECT_EQ(Kinds(Build("%0 = input f32[8]\n%1 = input f32[8]\n%2 = neg(%0) : f32[8]\n%3 = neg(%1) : f32[8]\n"
+                        "update 0 %3\nupdate 1 %2\nreturn")),
+            "l");
 }
 
 }  // namespace

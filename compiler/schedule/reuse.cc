@@ -70,12 +70,12 @@ bool ReadsOnlyAt(const Probe& probe, ValueId root, Sym index) {
 }  // namespace
 
 LastUses::LastUses(const Graph& graph, const Aliases& aliases, const Fusion& fusion)
-    : last_(graph.num_values(), kNever) {
+    : last_(graph.num_values(), kNever), input_(graph.num_values(), false) {
+  for (const GraphInput& input : graph.inputs()) {
+    if (input.value != kNoValue) input_[input.value] = true;
+  }
   std::vector<bool> kept(graph.num_values(), false);
   const auto keep = [&](ValueId v) { kept[aliases.root(v)] = true; };
-  for (const GraphInput& input : graph.inputs()) {
-    if (input.value != kNoValue) keep(input.value);
-  }
   for (const GraphConstant& constant : graph.constants()) keep(constant.value);
   for (const GraphOutput& out : graph.outputs()) {
     if (out.kind == GraphOutput::Kind::kValue) keep(out.value);
@@ -129,8 +129,12 @@ std::vector<Reuse> FindReuse(const Graph& graph, std::span<const Group> groups, 
   return found;
 }
 
-HostMemory::HostMemory(const Graph& graph, const Aliases& aliases, const Fusion& fusion)
-    : last_uses_(graph, aliases, fusion), tensor_(graph.num_values(), false), places_(graph.num_values()) {
+HostMemory::HostMemory(const Graph& graph, const Aliases& aliases, const Fusion& fusion, bool recycles)
+    : last_uses_(graph, aliases, fusion),
+      recycles_(recycles),
+      tensor_(graph.num_values(), false),
+      places_(graph.num_values()) {
+  FindUpdates(graph, aliases);
   const auto need = [&](ValueId v) { tensor_[aliases.root(v)] = true; };
   for (const GraphOutput& out : graph.outputs()) {
     if (out.kind == GraphOutput::Kind::kValue) need(out.value);
@@ -152,9 +156,24 @@ HostMemory::HostMemory(const Graph& graph, const Aliases& aliases, const Fusion&
   }
 }
 
+// An update whose value is no output, and of one input only.
+void HostMemory::FindUpdates(const Graph& graph, const Aliases& aliases) {
+  absl::flat_hash_map<ValueId, int> uses;  // by root
+  for (const GraphOutput& out : graph.outputs()) {
+    if (out.kind == GraphOutput::Kind::kValue) ++uses[aliases.root(out.value)];
+  }
+  for (const GraphUpdate& update : graph.updates()) ++uses[aliases.root(update.value)];
+  for (const GraphUpdate& update : graph.updates()) {
+    const ValueId v = update.value;
+    if (aliases.root(v) == v && uses[v] == 1) updates_.emplace(v, graph.inputs()[update.input].value);
+  }
+}
+
 MayReuse HostMemory::During(size_t step) const {
   return [this, step](ValueId result, ValueId dying) {
-    if (!last_uses_.DiesIn(dying, step) || places_[dying] == Place::kForeign) return false;
+    const auto update = updates_.find(result);
+    if (update != updates_.end() && update->second == dying) return last_uses_.InputIsLastReadIn(dying, step);
+    if (!recycles_ || !last_uses_.DiesIn(dying, step) || places_[dying] == Place::kForeign) return false;
     return places_[dying] == Place::kTensor || !tensor_[result];
   };
 }

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "compiler/graph/graph.h"
 #include "compiler/lower/alias.h"
 #include "compiler/lower/group.h"
@@ -19,10 +20,13 @@ class LastUses {
  public:
   LastUses(const Graph& graph, const Aliases& aliases, const Fusion& fusion);
   // Never true of inputs, constants, outputs, and of what inputs are updated from.
-  bool DiesIn(ValueId root, size_t step) const { return last_[root] == step; }
+  bool DiesIn(ValueId root, size_t step) const { return last_[root] == step && !input_[root]; }
+  // The same for an input's contents at the call.
+  bool InputIsLastReadIn(ValueId root, size_t step) const { return last_[root] == step && input_[root]; }
 
  private:
   std::vector<size_t> last_;  // per root
+  std::vector<bool> input_;   // per value
 };
 
 using MayReuse = std::function<bool(ValueId result, ValueId dying)>;
@@ -36,10 +40,13 @@ std::vector<Reuse> FindReuse(const Graph& graph, std::span<const Group> groups, 
 
 // Where the memory of a function's roots is, as far as reuse has to know. What the host sees stands in a tensor of its
 // own, what only kernels see in the workspace; a result of an external call is a tensor that may be somebody else's
-// unless the operator's schema has no alias marks. Steps are asked for in order.
+// unless the operator's schema has no alias marks. An input that is updated may be written where it stands, by the
+// kernel that is the last to read it, if nobody else sees the new value. Steps are asked for in order.
 class HostMemory {
  public:
-  HostMemory(const Graph& graph, const Aliases& aliases, const Fusion& fusion);
+  // Not `recycles`: inputs that are updated are all that is written over. (A kernel on a GPU loads ahead of its stores
+  // unless they go to the same memory.)
+  HostMemory(const Graph& graph, const Aliases& aliases, const Fusion& fusion, bool recycles = true);
   // The host sees the root: an output, what an input is updated from, an operand of an external call.
   bool IsTensor(ValueId root) const { return tensor_[root]; }
   // FindReuse's, for this step of the fusion; good while this object lives.
@@ -50,9 +57,13 @@ class HostMemory {
  private:
   enum class Place : uint8_t { kForeign, kTensor, kWorkspace };
 
+  void FindUpdates(const Graph& graph, const Aliases& aliases);
+
   LastUses last_uses_;
-  std::vector<bool> tensor_;   // per root
-  std::vector<Place> places_;  // per root
+  bool recycles_;
+  absl::flat_hash_map<ValueId, ValueId> updates_;  // by a new value: the input that is to have it
+  std::vector<bool> tensor_;                       // per root
+  std::vector<Place> places_;                      // per root
 };
 
 }  // namespace kiln
