@@ -29,12 +29,13 @@ apt_packages=(
 # What deploy/archives.sh needs besides. No compile reads it, so it is not in the name of the disk cache.
 apt_tools=(dpkg-dev)
 
-# transformers is for the model tests; of what it asks for, only its core imports are installed.
+# transformers is for the model tests; of what it asks for, only its core imports are installed. NVIDIA's two are ptxas
+# and libdevice, which kilnd finds beside itself: code for GPUs is made and tested without one.
 pip_packages=(
   torch==2.13.0 numpy setuptools wheel pytest expecttest ruff mypy
   tokenizers huggingface_hub safetensors regex pyyaml tqdm packaging filelock "protobuf>=4.21"
 )
-pip_no_deps=(transformers==5.24.0)
+pip_no_deps=(transformers==5.24.0 nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88)
 
 # Those of them that exist in the tree are built and installed.
 binaries=(//server:kilnd //client/cli:kilnctl //compiler/tools:kiln-opt //compiler/tools:kiln-html)

@@ -153,4 +153,4 @@ def values_and_gradients(f: Callable[..., Results], args: list[Tensor]) -> tuple
 def _cotangent(like: Tensor) -> Tensor:
     """The same numbers, up to rounding, for every dtype."""
     line = torch.linspace(-1, 2, max(like.numel(), 2), dtype=torch.float64)[: like.numel()]
-    return line.to(like.dtype).reshape(like.shape)
+    return line.to(like.device, like.dtype).reshape(like.shape)
