@@ -55,8 +55,8 @@ def saved_counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """One entry a compile: how many values the server saves that are no inputs."""
     counts: list[int] = []
 
-    def compile_graph(request: Any, options: Any, lookup: str, original: Any = session.compile_graph) -> Any:
-        compiled = original(request, options, lookup)
+    def compile_graph(request: Any, *how: Any, original: Any = session.compile_graph) -> Any:
+        compiled = original(request, *how)
         counts.append(sum(v >= len(request.graph.inputs) for v in compiled.signature.saved_values))
         return compiled
 

@@ -31,7 +31,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The reference interpreter in the server's place; collects what was sent."""
     sent: list[Any] = []
 
-    def compile_graph(request: Any, options: Any, _lookup: str) -> session.Compiled:
+    def compile_graph(request: Any, options: Any, *_how: Any) -> session.Compiled:
         sent.append(request)
         return interpreter.compile_graph(request, options)
 

@@ -137,8 +137,8 @@ def _outputs(outputs: Any) -> list[Any]:
 def replace_server(setattr_: Any, compile_graph: Any) -> None:
     """`compile_graph` in the place of the server, which then knows no graph before it is compiled."""
     setattr_(session, "compile_graph", compile_graph)
-    setattr_(session, "address", lambda request, options: None)
-    setattr_(session, "lookup", lambda digest, hints, options, outcome: None)
+    setattr_(session, "address", lambda request, options, gpu: None)
+    setattr_(session, "lookup", lambda digest, hints, options, outcome, gpu: None)
     setattr_(session, "find_generalization", lambda request, options: None)
     setattr_(session, "put_call_spec", lambda request, compiled, options: None)
 

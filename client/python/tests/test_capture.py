@@ -35,7 +35,7 @@ class Net(nn.Module):
         return (h * self.{b}).view(-1, 3) + {x}.shape[0], torch.cat([{x}, {y}]) + torch.tensor([1.0] * 6)
 
 sent = []
-def compile_graph(request, options, lookup):
+def compile_graph(request, options, *how):
     request.ClearField("debug")
     sent.append(request.SerializeToString(deterministic=True))
     return interpreter.compile_graph(request, options)

@@ -62,7 +62,7 @@ class Extension:
         if isinstance(step, Exception):
             raise step
 
-    def load(self, _artifact: bytes, _shared_object: bytes, _python_call: Any) -> Any:
+    def load(self, _artifact: bytes, _shared_object: bytes, _python_call: Any, _device: int) -> Any:
         class Loaded:
             signature = artifact_pb2.PlanSignature(num_inputs=1).SerializeToString()
             num_functions = 1
