@@ -379,19 +379,16 @@ def _extension() -> Any:
 
 
 def _target(gpu: int) -> artifact_pb2.Target:
+    extension = _extension()
+    try:
+        name = extension.cuda_target(gpu) if gpu >= 0 else extension.host_target()
+    except RuntimeError as e:
+        raise KilnError(str(e)) from e
     return artifact_pb2.Target(
-        name=_target_name(gpu),
+        name=name,
         host=artifact_pb2.HostAbi(
             torch_version=torch.__version__.partition("+")[0],
             aoti_abi=_facts["aoti_abi"],
             kiln_abi=_facts["kiln_abi"],
         ),
     )
-
-
-@functools.cache
-def _target_name(gpu: int) -> str:
-    try:
-        return str(_extension().cuda_target(gpu) if gpu >= 0 else _extension().host_target())
-    except RuntimeError as e:
-        raise KilnError(str(e)) from e
