@@ -98,8 +98,8 @@ def test_model(name: str, training: bool, daemon: Daemon, listed: set[str], monk
         relaid = _step(other, other, {**inputs, "x": images}, training)
     for a, e, r, error in zip(actual, expected, relaid, errors, strict=True):
         assert a.stride() == e.stride()
-        # Eager's own rounding may be more: there, twice as far from eager as eager is from f64; or eager's answer in the
-        # layout that the compiler chose.
+        # Eager's own rounding may be more: there, twice as far from eager as eager is from f64; or eager's answer in
+        # the layout that the compiler chose.
         atol = max(1e-4 * max(1.0, e.abs().max().item()), 2 * error)
         if not torch.allclose(a, r, rtol=1e-4, atol=atol):
             torch.testing.assert_close(a, e, rtol=1e-4, atol=atol)
