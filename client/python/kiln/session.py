@@ -99,9 +99,7 @@ def address(request: compile_pb2.CompileRequest, options: Options, gpu: int) -> 
     request.job.job = options.job
 
 
-def compile_graph(
-    request: compile_pb2.CompileRequest, options: Options, lookup: str = "", gpu: int = -1
-) -> Compiled:
+def compile_graph(request: compile_pb2.CompileRequest, options: Options, lookup: str = "", gpu: int = -1) -> Compiled:
     """Sends a graph, waits for all of its code, loads it. KilnError if anything fails; nothing has run by then.
 
     Fills in the request's protocol version, target and job. `lookup` says what a look-up of Dynamo's graph gave; `gpu`
@@ -120,9 +118,7 @@ def compile_graph(
     return dataclasses.replace(compiled, request=digest)
 
 
-def lookup(
-    digest: bytes, hints: Sequence[int], options: Options, outcome: str = HIT, gpu: int = -1
-) -> Found | None:
+def lookup(digest: bytes, hints: Sequence[int], options: Options, outcome: str = HIT, gpu: int = -1) -> Found | None:
     """Asks for the graph whose request has this SHA-256, and loads its code. None: there is none. KilnError.
 
     `outcome` is what a hit counts as: HIT or GENERAL_HIT.
